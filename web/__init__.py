@@ -1,4 +1,5 @@
-"""The read-only site: pages and their JSON twins over coverage_db.queries.
+"""The read-only site: pages and their JSON twins over the database, served without JavaScript."""
 
-Imports coverage_db and op_tests.records, never torch, never workers. Imported by cli.
-"""
+from neuron_ops.web.app import create_app
+
+__all__ = ["create_app"]

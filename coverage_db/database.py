@@ -1,0 +1,227 @@
+"""Opens databases: SQLite that upgrades itself, PostgreSQL that must be at head."""
+
+from __future__ import annotations
+
+import importlib.util
+import sqlite3
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+from neuron_ops.coverage_db import upgrade
+from neuron_ops.coverage_db.settings import normal_url
+from neuron_ops.op_tests.records import BadInput
+from sqlalchemy import Connection, Engine, event
+from sqlalchemy.engine import URL, make_url
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sqlalchemy.pool import ConnectionPoolEntry
+
+_READ = {"neuron_ops_read": True}
+_PRAGMAS = (
+    "busy_timeout=30000",  # first: the others may have to wait for a writer
+    "journal_mode=WAL",
+    "synchronous=NORMAL",
+    "cache_size=-65536",  # 64 MiB
+)
+
+
+def open_database(url: str, *, create: bool = True) -> Engine:
+    """Return an engine on a database whose tables are those of this program.
+
+    `url` is a URL or the path of a SQLite file. SQLite is created (not with `create` false) and upgraded here;
+    PostgreSQL is upgraded only by ``neuron-ops db upgrade``. Raises BadInput when the database cannot be used.
+    """
+    parsed = checked_url(url)
+    if parsed.get_backend_name() == "sqlite":
+        return _open_sqlite(parsed, create=create)
+    engine = sa.create_engine(parsed)
+    state = _revision(engine)
+    if state is None or upgrade.is_older(state):
+        engine.dispose()
+        raise BadInput(
+            f"The database {shown(parsed)} is {'empty' if state is None else f'at revision {state}'}, expected "
+            f"revision {upgrade.HEAD}; run `neuron-ops db upgrade`."
+        )
+    return engine
+
+
+def upgrade_database(url: str) -> str:
+    """Bring a database to this program's revision, creating the tables if there are none; return the revision.
+
+    Raises BadInput when the database cannot be used.
+    """
+    parsed = checked_url(url)
+    if parsed.get_backend_name() == "sqlite":
+        _open_sqlite(parsed, create=True).dispose()
+        return upgrade.HEAD
+    engine = sa.create_engine(parsed)
+    try:
+        if _revision(engine) != upgrade.HEAD:
+            with engine.begin() as conn:
+                upgrade.to_head(conn)
+    except sa.exc.DBAPIError as error:
+        raise _unusable(parsed, error) from error
+    finally:
+        engine.dispose()
+    return upgrade.HEAD
+
+
+def check_database(url: str) -> tuple[str | None, list[str]]:
+    """Return a database's revision (None if it is empty) and how its tables differ from ours; changes nothing.
+
+    Raises BadInput when the database cannot be used.
+    """
+    parsed = checked_url(url)
+    if parsed.get_backend_name() == "sqlite":
+        _prepare_file(parsed, create=False)
+    engine = _sqlite_engine(parsed, pooled=False) if parsed.get_backend_name() == "sqlite" else sa.create_engine(parsed)
+    try:
+        revision = _revision(engine)
+        with read(engine) as conn:
+            return revision, upgrade.differences(conn)
+    finally:
+        engine.dispose()
+
+
+@contextmanager
+def write(engine: Engine) -> Iterator[Connection]:
+    """Yield a connection in a transaction that may write; committed at the end, rolled back on an error."""
+    with engine.begin() as conn:
+        yield conn
+
+
+@contextmanager
+def read(engine: Engine) -> Iterator[Connection]:
+    """Yield a connection that sees one state of the database throughout and cannot write."""
+    options: dict[str, Any] = _READ
+    if engine.dialect.name == "postgresql":
+        options = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+    with engine.connect().execution_options(**options) as conn, conn.begin():
+        yield conn
+
+
+def checked_url(text: str) -> URL:
+    """Return the parsed URL of a database that we have a driver for; raises BadInput otherwise."""
+    try:
+        url = make_url(normal_url(text))
+    except (sa.exc.ArgumentError, ValueError) as error:
+        raise BadInput(
+            f"The database URL {text!r} cannot be read; give a path such as results.sqlite or a URL such as "
+            "postgresql://user@host/name."
+        ) from error
+    if url.get_backend_name() not in {"sqlite", "postgresql"}:
+        raise BadInput(
+            f"The database URL {shown(url)} is for {url.get_backend_name()!r}; use sqlite:///FILE or postgresql://user@host/name."
+        )
+    if url.drivername not in {"sqlite", "sqlite+pysqlite", "postgresql+psycopg"}:
+        raise BadInput(
+            f"The driver {url.drivername!r} is not one we use; write {url.get_backend_name()}:// in its place."
+        )
+    if url.get_backend_name() == "postgresql" and importlib.util.find_spec("psycopg") is None:
+        raise BadInput(
+            "PostgreSQL needs the driver psycopg, which is not installed; run `pip install 'neuron-ops[postgres]'`."
+        )
+    return url
+
+
+def shown_name(text: str) -> str:
+    """Return a database's URL or path as text without its password."""
+    return shown(checked_url(text))
+
+
+def shown(url: URL) -> str:
+    """Return the URL as text without its password."""
+    return url.render_as_string(hide_password=True)
+
+
+def _prepare_file(url: URL, *, create: bool) -> None:
+    """Make the folder of a SQLite file; raises BadInput when the file cannot be there."""
+    if not url.database or url.database == ":memory:" or url.query:
+        raise BadInput(f"The database URL {shown(url)} names no plain file; write sqlite:///FILE or a path.")
+    path = Path(url.database)
+    if not create and not path.exists():
+        raise BadInput(f"There is no database at {path}; run `neuron-ops sweep` first, or name another with --db.")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInput(
+            f"The folder {path.parent} cannot be made ({error.strerror}); name a database elsewhere with --db or "
+            "NEURON_OPS_DATABASE_URL."
+        ) from error
+
+
+def _open_sqlite(url: URL, *, create: bool) -> Engine:
+    _prepare_file(url, create=create)
+    # foreign_keys is off while tables change: with it on, Alembic's copy-and-move deletes the children of a table.
+    changing = _sqlite_engine(url, pooled=False)
+    state = _revision(changing)
+    if state is None or upgrade.is_older(state):
+        try:
+            with changing.begin() as conn:
+                upgrade.to_head(conn)
+        except sa.exc.DBAPIError as error:
+            raise _unusable(url, error) from error
+    return _sqlite_engine(url, pooled=True)
+
+
+def _sqlite_engine(url: URL, *, pooled: bool) -> Engine:
+    """Return an engine for daily work, or one without a pool and without foreign keys for changing tables."""
+    engine = sa.create_engine(url) if pooled else sa.create_engine(url, poolclass=sa.NullPool)
+
+    @event.listens_for(engine, "connect")
+    def _connect(connection: sqlite3.Connection, _record: ConnectionPoolEntry) -> None:
+        connection.isolation_level = None  # the driver's own BEGIN is deferred: two writers deadlock
+        for pragma in (*_PRAGMAS, f"foreign_keys={'ON' if pooled else 'OFF'}"):
+            connection.execute(f"PRAGMA {pragma}")
+
+    @event.listens_for(engine, "begin")
+    def _begin(conn: Connection) -> None:
+        reading = conn.get_execution_options().get("neuron_ops_read", False)
+        conn.exec_driver_sql(f"PRAGMA query_only={'ON' if reading else 'OFF'}")
+        conn.exec_driver_sql("BEGIN" if reading else "BEGIN IMMEDIATE")
+
+    return engine
+
+
+def _revision(engine: Engine) -> str | None:
+    """Return the revision of a database, None for an empty one; raises BadInput when it cannot be ours."""
+    try:
+        with read(engine) as conn:
+            tables = set(sa.inspect(conn).get_table_names())
+            rows = (
+                conn.exec_driver_sql("SELECT version_num FROM alembic_version").all() if upgrade.TABLE in tables else []
+            )
+    except (sa.exc.DBAPIError, sqlite3.Error) as error:
+        raise _unusable(engine.url, error) from error
+    name = shown(engine.url)
+    if not rows and tables - {upgrade.TABLE}:
+        raise BadInput(f"The database {name} holds tables of another program; name an empty or a new one with --db.")
+    revision = str(rows[0][0]) if rows else None
+    if revision is not None and not upgrade.is_known(revision):
+        raise BadInput(
+            f"The database {name} is at revision {revision}, newer than this program, which knows {upgrade.HEAD}; run "
+            "`pip install --upgrade neuron-ops` or name another database with --db."
+        )
+    return revision
+
+
+def _unusable(url: URL, error: Exception) -> BadInput:
+    """Return the sentence for a database that would not open."""
+    cause = " ".join(str(getattr(error, "orig", None) or error).split())
+    if url.get_backend_name() == "postgresql":
+        return BadInput(
+            f"The database {shown(url)} cannot be reached ({cause}); check the URL and that the server runs."
+        )
+    if "not a database" in cause or "malformed" in cause:
+        return BadInput(
+            f"The file {url.database} is damaged or no SQLite database ({cause}); restore a copy or name another with "
+            "--db."
+        )
+    return BadInput(
+        f"The database file {url.database} cannot be opened for writing ({cause}); check the folder's permissions or "
+        "name another with --db."
+    )

@@ -1,0 +1,179 @@
+"""The tables, and the one place that makes text storable."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+from sqlalchemy import Column, ForeignKey, Index, MetaData, Table
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Dialect
+
+MESSAGE_BYTES = 8192
+"""Longest stored message. The reports of torch.testing fit; a compiler's log of megabytes would be stored per case."""
+
+_CUT = " … (cut)"
+
+
+def sanitize(text: str, limit: int = MESSAGE_BYTES) -> str:
+    r"""Return `text` as both databases can store it, at most `limit` UTF-8 bytes.
+
+    NUL is dropped (PostgreSQL refuses it), lone surrogates become ``\udc80`` spelled out (both refuse them), and what
+    is too long is cut between characters and marked.
+    """
+    data = text.replace("\0", "").encode("utf-8", "backslashreplace")
+    if len(data) > limit:
+        kept = data[: max(0, limit - len(_CUT.encode()))].decode("utf-8", "ignore")
+        data = (kept + _CUT).encode()[:limit]
+    return data.decode("utf-8", "ignore")
+
+
+class UtcTime(sa.types.TypeDecorator[datetime]):
+    """A moment: aware UTC in Python, naive UTC in the database (SQLite keeps no zone)."""
+
+    impl = sa.DateTime
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002
+        """Return the moment as naive UTC."""
+        return None if value is None else value.astimezone(UTC).replace(tzinfo=None)
+
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002
+        """Return the moment as aware UTC."""
+        return None if value is None else value.replace(tzinfo=UTC)
+
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s_%(referred_table_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+# Text has no length anywhere: SQLite ignores one and PostgreSQL refuses the row, so a fault would show only there.
+_JSON = sa.JSON(none_as_null=True)
+
+op = Table(
+    "op", metadata,
+    Column("id", sa.Integer, primary_key=True),
+    Column("name", sa.Text, nullable=False, unique=True),
+    Column("packet", sa.Text, nullable=False, index=True),
+    Column("schema", sa.Text, nullable=False),
+    Column("tags", _JSON, nullable=False),
+    Column("family", sa.Text, nullable=False),
+    Column("kind", sa.Text, nullable=False),
+    Column("tier", sa.Text, nullable=False),
+    Column("excluded", sa.Text),
+)  # fmt: skip
+"""One row an overload, under the name that `str(OpOverload)` gives."""
+
+target = Table(
+    "target", metadata,
+    Column("id", sa.Integer, primary_key=True),
+    Column("name", sa.Text, nullable=False, unique=True),
+)  # fmt: skip
+
+software = Table(
+    "software", metadata,
+    Column("id", sa.Integer, primary_key=True),
+    Column("fingerprint", sa.Text, nullable=False, unique=True),
+    Column("evidence", sa.Text, nullable=False),
+    Column("versions", _JSON, nullable=False),
+)  # fmt: skip
+
+run = Table(
+    "run", metadata,
+    Column("id", sa.Integer, primary_key=True),
+    Column("slug", sa.Text, nullable=False, unique=True),
+    Column("target_id", sa.Integer, ForeignKey("target.id"), nullable=False),
+    Column("software_id", sa.Integer, ForeignKey("software.id"), nullable=False),
+    Column("state", sa.Text, nullable=False),
+    Column("started", UtcTime, nullable=False),
+    Column("finished", UtcTime),
+    Column("seed", sa.BigInteger, nullable=False),
+    Column("n_planned", sa.Integer, nullable=False),
+    Column("counts", _JSON, nullable=False),
+    Column("denominators", _JSON, nullable=False),
+    Column("dtypes", _JSON, nullable=False),
+    Column("selection", sa.Text, nullable=False),
+    Index(None, "target_id", "id"),
+)  # fmt: skip
+"""`state` is running, done or failed; `counts` holds cases for each status letter, lost ones as untested."""
+
+case_ = Table(
+    "case", metadata,
+    Column("id", sa.Integer, primary_key=True),
+    Column("key", sa.LargeBinary(16), nullable=False, unique=True),
+    Column("op_id", sa.Integer, ForeignKey("op.id"), nullable=False),
+    Column("dtype", sa.Text, nullable=False),
+    Column("sample", sa.Text, nullable=False),
+    Column("variant", sa.Text, nullable=False),
+    Column("seed", sa.BigInteger, nullable=False),
+    Index(None, "op_id", "dtype"),
+)  # fmt: skip
+
+run_case = Table(
+    "run_case", metadata,
+    Column("run_id", sa.Integer, ForeignKey("run.id"), primary_key=True, autoincrement=False),
+    Column("case_id", sa.Integer, ForeignKey("case.id"), primary_key=True, autoincrement=False),
+    sqlite_with_rowid=False,
+)  # fmt: skip
+"""What a run planned: a case here with no row in `result` is lost."""
+
+error_signature = Table(
+    "error_signature", metadata,
+    Column("id", sa.Integer, primary_key=True),
+    Column("hash", sa.LargeBinary(16), nullable=False, unique=True),
+    Column("kind", sa.Text, nullable=False),
+    Column("text", sa.Text, nullable=False),
+)  # fmt: skip
+"""A message, stored once; `kind` is the outcome that it came with."""
+
+parts = Table(
+    "parts", metadata,
+    Column("id", sa.Integer, primary_key=True),
+    Column("hash", sa.LargeBinary(16), nullable=False, unique=True),
+    Column("parts", _JSON, nullable=False),
+)  # fmt: skip
+"""Operators that a call reached, stored once: a list of [overload, route or null, count]."""
+
+result = Table(
+    "result", metadata,
+    Column("run_id", sa.Integer, ForeignKey("run.id"), primary_key=True, autoincrement=False),
+    Column("case_id", sa.Integer, ForeignKey("case.id"), primary_key=True, autoincrement=False),
+    Column("outcome", sa.Text, nullable=False),
+    Column("route", sa.Text),
+    Column("reason", sa.Text),
+    Column("composite", sa.Boolean, nullable=False),
+    Column("received", sa.Text),
+    Column("ms_device", sa.Float),
+    Column("ms_reference", sa.Float),
+    Column("figures", _JSON),
+    Column("signature_id", sa.Integer, ForeignKey("error_signature.id")),
+    Column("parts_id", sa.Integer, ForeignKey("parts.id")),
+    sqlite_with_rowid=False,
+)  # fmt: skip
+"""What a case did in a run. No second index: one nearly doubles the file and halves the rate of inserts (measured)."""
+
+cell = Table(
+    "cell", metadata,
+    Column("run_id", sa.Integer, ForeignKey("run.id"), primary_key=True, autoincrement=False),
+    Column("op_id", sa.Integer, ForeignKey("op.id"), primary_key=True, autoincrement=False),
+    Column("dtype", sa.Text, primary_key=True),
+    Column("status", sa.Text, nullable=False),
+    Column("n", sa.Integer, nullable=False),
+    Column("k", sa.Integer, nullable=False),
+    Column("counts", _JSON, nullable=False),
+    Column("reason", sa.Text),
+    Column("composite", sa.Boolean, nullable=False),
+    Column("parts_id", sa.Integer, ForeignKey("parts.id")),
+    sqlite_with_rowid=False,
+)  # fmt: skip
+"""An overload × dtype of a run, derived when the run is finalized.
+
+`n` counts the planned cases that the reference accepts (all of them where it accepts none), `k` those of `n` that have
+the cell's status, `counts` every planned case by letter.
+"""

@@ -1,0 +1,234 @@
+"""Writes operators, runs and results; everything here may be repeated without changing what is stored."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import secrets
+from collections import Counter
+from dataclasses import astuple
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import sqlalchemy as sa
+from neuron_ops.coverage_db import models as m
+from neuron_ops.coverage_db.cells import derive_cells
+from neuron_ops.coverage_db.rows import RunStart, Totals, ordered_dtypes
+from neuron_ops.op_tests.records import BadInput
+from sqlalchemy.dialects import postgresql, sqlite
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from neuron_ops.op_tests.records import Build, Case, Denominators, Figures, Operator, Result
+    from sqlalchemy import Connection, Table
+
+_CHUNK = 1000
+"""Rows a statement. SQLite allows 32,766 parameters, and a thousand keys is where its rate levels off (measured)."""
+_T = TypeVar("_T")
+_SEEDS = range(-(2**63), 2**63)
+
+
+def record_operators(conn: Connection, operators: Iterable[Operator]) -> None:
+    """Store overloads, or bring stored ones up to date by name."""
+    rows = [
+        {
+            "name": o.name, "packet": o.packet, "schema": m.sanitize(o.schema), "tags": list(o.tags),
+            "family": o.family, "kind": o.kind, "tier": o.tier, "excluded": o.excluded,
+        }
+        for o in sorted(operators, key=lambda o: o.name)
+    ]  # fmt: skip
+    _upsert(conn, m.op, rows, keys=("name",))
+
+
+def start_run(
+    conn: Connection, *, build: Build, denominators: Denominators, cases: Sequence[Case], seed: int, selection: str
+) -> RunStart:
+    """Store a running run with its plan and return its id and slug.
+
+    A case named twice is planned once. Raises BadInput for a case whose overload is not stored, and for a seed that is
+    no 64-bit number.
+    """
+    if seed not in _SEEDS:
+        raise BadInput(f"The seed {seed} does not fit in 64 bits; give a smaller one.")
+    now = datetime.now(UTC)
+    planned = {case.key: case for case in cases}
+    slug = f"{now:%Y-%m-%d}-{secrets.token_hex(3)}"
+    run_id: int = conn.execute(
+        sa.insert(m.run)
+        .values(
+            slug=slug, target_id=_target_id(conn, build.target), software_id=_software_id(conn, build), state="running",
+            started=now, seed=seed, n_planned=len(planned), counts={}, denominators=denominators.to_json(),
+            dtypes=list(ordered_dtypes(case.dtype for case in cases)), selection=m.sanitize(selection),
+        )
+        .returning(m.run.c.id)
+    ).scalar_one()  # fmt: skip
+    _record_plan(conn, run_id, planned)
+    return RunStart(run_id, slug)
+
+
+def record_results(conn: Connection, run_id: int, results: Sequence[Result]) -> None:
+    """Store results over those stored before. Raises BadInput for a case that the run did not plan."""
+    for chunk in _chunks(sorted({r.case: r for r in results}.items())):
+        found = [r for _, r in chunk]
+        case_ids = _planned_ids(conn, run_id, [r.case for r in found])
+        signatures = {r.case: _signature(r) for r in found if r.message}
+        reached = {r.case: _parts(r) for r in found if r.parts}
+        signature_ids = _ids_by_hash(conn, m.error_signature, signatures.values())
+        parts_ids = _ids_by_hash(conn, m.parts, reached.values())
+        rows = [
+            {
+                "run_id": run_id, "case_id": case_ids[r.case], "outcome": r.outcome.value,
+                "route": r.route.value if r.route else None, "reason": r.reason.value if r.reason else None,
+                "composite": r.composite, "received": m.sanitize(r.received) if r.received else None,
+                "ms_device": r.device_ms, "ms_reference": r.reference_ms, "figures": _figures(r),
+                "signature_id": signature_ids[signatures[r.case]["hash"]] if r.message else None,
+                "parts_id": parts_ids[reached[r.case]["hash"]] if r.parts else None,
+            }
+            for r in found
+        ]  # fmt: skip
+        _upsert(conn, m.result, rows, keys=("run_id", "case_id"))
+
+
+def finalize_run(conn: Connection, run_id: int) -> Totals:
+    """Derive the cells and counts of a run, close it and return them.
+
+    The run is done, or failed when a planned case has no result. Raises BadInput where there is no such run.
+    """
+    # The lock makes a second finalizer wait, on PostgreSQL; on SQLite the writer's BEGIN IMMEDIATE did.
+    planned = conn.execute(sa.select(m.run.c.n_planned).where(m.run.c.id == run_id).with_for_update()).scalar()
+    if planned is None:
+        raise BadInput(f"There is no run {run_id} in this database; `neuron-ops runs` lists them.")
+    cells = derive_cells(conn, run_id)
+    conn.execute(sa.delete(m.cell).where(m.cell.c.run_id == run_id))
+    for chunk in _chunks(cells):
+        conn.execute(sa.insert(m.cell), chunk)
+    counts: Counter[str] = sum((Counter(cell["counts"]) for cell in cells), Counter())
+    recorded = count_results(conn, run_id)
+    finished = sa.func.coalesce(m.run.c.finished, sa.bindparam("now", datetime.now(UTC), type_=m.UtcTime))
+    conn.execute(
+        sa.update(m.run)
+        .where(m.run.c.id == run_id)
+        .values(
+            state="done" if recorded == planned else "failed", finished=finished, counts=dict(sorted(counts.items()))
+        )
+    )
+    statuses = Counter(cell["status"] for cell in cells)
+    return Totals(planned, recorded, planned - recorded, dict(sorted(counts.items())), dict(sorted(statuses.items())))
+
+
+def count_results(conn: Connection, run_id: int) -> int:
+    """Return how many cases of a run have a result."""
+    return conn.execute(sa.select(sa.func.count()).where(m.result.c.run_id == run_id)).scalar_one()
+
+
+def _record_plan(conn: Connection, run_id: int, planned: dict[str, Case]) -> None:
+    op_ids = {name: op_id for op_id, name in conn.execute(sa.select(m.op.c.id, m.op.c.name))}
+    for chunk in _chunks(sorted(planned.items())):
+        rows = []
+        for key, case in chunk:
+            if case.overload not in op_ids:
+                raise BadInput(
+                    f"The overload {case.overload} of the sample {case.sample} is not among the operators "
+                    "of this torch; build the sample bank again with `neuron-ops bank build`."
+                )
+            rows.append({
+                "key": bytes.fromhex(key), "op_id": op_ids[case.overload], "dtype": case.dtype, "sample": case.sample,
+                "variant": case.variant, "seed": case.seed,
+            })  # fmt: skip
+        _insert_missing(conn, m.case_, rows, key="key")
+        keys = [row["key"] for row in rows]
+        ids = sa.select(sa.literal(run_id), m.case_.c.id).where(m.case_.c.key.in_(keys))
+        conn.execute(sa.insert(m.run_case).from_select(["run_id", "case_id"], ids))
+
+
+def _planned_ids(conn: Connection, run_id: int, keys: Sequence[str]) -> dict[str, int]:
+    """Return case key → id for the cases, all of which the run must have planned."""
+    join = m.case_.join(m.run_case, m.run_case.c.case_id == m.case_.c.id)
+    rows = conn.execute(
+        sa.select(m.case_.c.key, m.case_.c.id)
+        .select_from(join)
+        .where(m.run_case.c.run_id == run_id, m.case_.c.key.in_([bytes.fromhex(key) for key in keys]))
+    )
+    ids = {key.hex(): case_id for key, case_id in rows}
+    unplanned = [key for key in keys if key not in ids]
+    if unplanned:
+        raise BadInput(
+            f"{len(unplanned)} results are of cases that run {run_id} did not plan, the first is {unplanned[0]}; "
+            "record them in the run that planned them."
+        )
+    return ids
+
+
+def _target_id(conn: Connection, name: str) -> int:
+    _insert_missing(conn, m.target, [{"name": name}], key="name")
+    found: int = conn.execute(sa.select(m.target.c.id).where(m.target.c.name == name)).scalar_one()
+    return found
+
+
+def _software_id(conn: Connection, build: Build) -> int:
+    row = {
+        "fingerprint": build.fingerprint, "evidence": build.evidence.value,
+        "versions": {m.sanitize(k): m.sanitize(v) for k, v in sorted(build.versions.items())},
+    }  # fmt: skip
+    _insert_missing(conn, m.software, [row], key="fingerprint")
+    query = sa.select(m.software.c.id).where(m.software.c.fingerprint == build.fingerprint)
+    found: int = conn.execute(query).scalar_one()
+    return found
+
+
+def _ids_by_hash(conn: Connection, table: Table, rows: Iterable[dict[str, Any]]) -> dict[bytes, int]:
+    """Store what is new and return hash → id."""
+    distinct = {row["hash"]: row for row in rows}
+    if not distinct:
+        return {}
+    # In one order everywhere: two writers that insert the same rows in two orders deadlock on PostgreSQL.
+    _insert_missing(conn, table, [distinct[key] for key in sorted(distinct)], key="hash")
+    found = conn.execute(sa.select(table.c.hash, table.c.id).where(table.c.hash.in_(list(distinct))))
+    return {row.hash: row.id for row in found}
+
+
+def _signature(result: Result) -> dict[str, Any]:
+    text = m.sanitize(result.message or "")
+    return {"hash": _hash([result.outcome.value, text]), "kind": result.outcome.value, "text": text}
+
+
+def _parts(result: Result) -> dict[str, Any]:
+    listed = [[m.sanitize(p.overload), p.route.value if p.route else None, p.count] for p in result.parts]
+    return {"hash": _hash(listed), "parts": listed}
+
+
+def _hash(value: Any) -> bytes:
+    return hashlib.sha256(json.dumps(value).encode()).digest()[:16]
+
+
+def _figures(result: Result) -> dict[str, list[float | str]] | None:
+    """Return the figures as JSON, infinity and NaN as text: neither database takes them as numbers."""
+
+    def listed(figures: Figures) -> list[float | str]:
+        return [value if math.isfinite(value) else str(value) for value in astuple(figures)]
+
+    both = {"device": result.device_figures, "reference": result.reference_figures}
+    return {name: listed(figures) for name, figures in both.items() if figures} or None
+
+
+def _insert(conn: Connection, table: Table) -> sqlite.Insert | postgresql.Insert:
+    return postgresql.insert(table) if conn.dialect.name == "postgresql" else sqlite.insert(table)
+
+
+def _insert_missing(conn: Connection, table: Table, rows: list[dict[str, Any]], *, key: str) -> None:
+    conn.execute(_insert(conn, table).on_conflict_do_nothing(index_elements=[key]), rows)
+
+
+def _upsert(conn: Connection, table: Table, rows: list[dict[str, Any]], *, keys: tuple[str, ...]) -> None:
+    """Insert rows or overwrite those with the same keys, in one statement for all rows."""
+    if rows:
+        insert = _insert(conn, table)
+        changed = {name: insert.excluded[name] for name in rows[0] if name not in keys}
+        conn.execute(insert.on_conflict_do_update(index_elements=list(keys), set_=changed), rows)
+
+
+def _chunks(items: Sequence[_T]) -> Iterator[Sequence[_T]]:
+    for start in range(0, len(items), _CHUNK):
+        yield items[start : start + _CHUNK]

@@ -1,0 +1,107 @@
+"""Decides what is known of a call afterwards: which overloads ran, below which, by which route."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from neuron_ops.op_tests.records import FallbackReason, Part, Route, worst_route
+from neuron_ops.op_tests.targets.served import Served
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+
+@dataclass(slots=True)
+class Entry:
+    """One overload that reached the device's dispatch key.
+
+    `route` is None where nothing could serve it, and for a composite, whose route is that of the entries below it.
+    `view` marks calls that only change geometry. `claims_native` is what the tracking calls say of a fallback that hides.
+    """
+
+    overload: str
+    dtype: str | None
+    route: Route | None = None
+    reason: FallbackReason | None = None
+    composite: bool = False
+    view: bool = False
+    unsupported: bool = False
+    claims_native: bool = False
+    below: list[Entry] = field(default_factory=list)
+
+    def leaves(self) -> Iterator[Entry]:
+        """Yield the entries that did the work, in call order."""
+        if not self.composite:
+            yield self
+        for entry in self.below:
+            yield from entry.leaves()
+
+
+class Journal:
+    """Entries of all threads in the order in which they began.
+
+    Device backward runs in autograd's own thread, so the nesting is kept per thread and the list is shared.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._entries: list[Entry] = []
+        self._thread = threading.local()
+
+    @contextlib.contextmanager
+    def inside(self, entry: Entry) -> Iterator[None]:
+        """Add the entry; calls made within the context are recorded below it."""
+        parent: Entry | None = getattr(self._thread, "current", None)
+        if parent is None:
+            with self._lock:
+                self._entries.append(entry)
+        else:
+            parent.below.append(entry)
+        self._thread.current = entry
+        try:
+            yield
+        finally:
+            self._thread.current = parent
+
+    def current(self) -> Entry | None:
+        """Return the entry that this thread is inside of, or None."""
+        return getattr(self._thread, "current", None)
+
+    def clear(self) -> None:
+        """Forget everything recorded so far."""
+        with self._lock:
+            self._entries = []
+
+    def entries(self) -> tuple[Entry, ...]:
+        """Return the calls that were made from outside, oldest first."""
+        with self._lock:
+            return tuple(self._entries)
+
+
+def summarize(overload: str, entries: Sequence[Entry]) -> Served:
+    """Return how a call of `overload` was served by the entries that it caused.
+
+    One part on the host makes the call a fallback (design.md §3). A call that reaches the device with nothing at all,
+    such as `contiguous` of a contiguous tensor, is native: there was no work to do.
+    """
+    leaves = [leaf for entry in entries for leaf in entry.leaves()]
+    working = [leaf for leaf in leaves if not leaf.view] or leaves
+    own = len(entries) == 1 and entries[0].overload == overload and not entries[0].composite
+    counts: dict[tuple[str, Route | None], int] = {}
+    for leaf in working:
+        counts[leaf.overload, leaf.route] = counts.get((leaf.overload, leaf.route), 0) + 1
+    if any(leaf.unsupported for leaf in working):
+        route, reason = None, None
+    else:
+        route = worst_route(leaf.route for leaf in working if leaf.route is not None) or Route.NATIVE
+        reason = next((leaf.reason for leaf in working if leaf.route is Route.FALLBACK), None)
+    return Served(
+        route=route,
+        reason=reason,
+        received=leaves[0].overload if leaves else None,
+        composite=not own,
+        parts=() if own else tuple(Part(name, route_, n) for (name, route_), n in counts.items()),
+    )

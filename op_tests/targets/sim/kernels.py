@@ -1,0 +1,319 @@
+"""Decides what serves each overload on the simulated device, and registers a kernel for it.
+
+The order is that of the real backend: a registered kernel, else PyTorch's composite kernel, else the host CPU. Every
+overload that can reach the device's key gets a Python kernel, so that the overload the caller named is recorded and not
+only the ``.out`` form that structured operators arrive as.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch._decomp
+
+from neuron_ops.op_tests import catalogue
+from neuron_ops.op_tests.records import FallbackReason, Route
+from neuron_ops.op_tests.targets.sim import entry_points, faults, host, memory
+from neuron_ops.op_tests.targets.sim.journal import Entry, Journal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from neuron_ops.op_tests.targets.sim.profile import Profile
+
+_KEY = torch._C.DispatchKey
+_CPU_KEY = torch._C.DispatchKeySet(_KEY.CPU)
+_COMPOSITE_KEYS = (_KEY.CompositeExplicitAutograd, _KEY.CompositeExplicitAutogradNonFunctional)
+
+_LEFT_COMPOSITE = frozenset(
+    {"aten._to_copy.default", "aten.copy_.default", "aten.lift.default", "aten.lift_fresh.default", "aten.detach.default"}
+)
+"""Composite kernels that must stay: they move data between devices through `_copy_from`; and `detach`, whose result must not
+have met Python before `Parameter` makes it a subclass (torch 2.13: RuntimeError in `_make_subclass`)."""
+
+_GEOMETRY = (
+    "aten.view.default", "aten.as_strided.default", "aten._reshape_alias.default", "aten.unfold.default", "aten.set_.source_Tensor",
+    "aten.set_.source_Storage", "aten.set_.source_Storage_storage_offset",
+)  # fmt: skip
+
+_TAKES_CPU_TENSORS = ("index", "indices", "lengths", "batch_sizes", "tensor_indices_or_sections", "source", "generator")
+"""Arguments that ATen itself allows on the CPU beside device tensors."""
+
+
+@dataclass(slots=True)
+class State:
+    """What the kernels of this process consult at each call."""
+
+    profile: Profile
+    journal: Journal = field(default_factory=Journal)
+    faults: dict[str, str] = field(default_factory=dict)
+    serve_unsupported: bool = False
+    no_narrowing: Mapping[torch.dtype, torch.dtype] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """The kernel of one overload at the device's key."""
+
+    op: torch._ops.OpOverload
+    name: str
+    signature: host.Signature
+    composite: torch._C.DispatchKey | None
+    values: Callable[..., Any] | None
+    state: State
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Serve one call and write it into the journal."""
+        dtypes = _dtypes(args, kwargs)
+        entry = Entry(self.name, dtypes[0] if dtypes else None, view=self.signature.view)
+        fault = self.state.faults.get(self.name)
+        with self.state.journal.inside(entry):
+            if fault is None:
+                return self._serve(entry, dtypes, args, kwargs)
+            return self._spoilt(fault, entry, dtypes, args, kwargs)
+
+    def _serve(self, entry: Entry, dtypes: list[torch.dtype], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        self._refuse_mixed_devices(args, kwargs)
+        registration = self.state.profile.registrations.get(self.name)
+        if registration is not None:
+            if registration.host:
+                return self._on_host(entry, FallbackReason.HOST, args, kwargs)
+            if registration.narrows and self._refused(dtypes):
+                return self._on_host(entry, FallbackReason.FAILED, args, kwargs)
+            entry.route = Route.NATIVE
+            narrow = self.state.profile.narrow if registration.narrows else self.state.no_narrowing
+            return self._compute(args, kwargs, narrow)
+        if self.composite is not None:
+            entry.composite = True
+            return self.op._op_dk(self.composite, *args, **kwargs)
+        return self._on_host(entry, FallbackReason.UNIMPLEMENTED, args, kwargs)
+
+    def _refused(self, dtypes: list[torch.dtype]) -> bool:
+        # Beside the first tensor's dtype only floating-point and complex ones count: integer tensors that follow are
+        # indices, which the rules do not speak of.
+        judged = [dtype for i, dtype in enumerate(dtypes) if i == 0 or dtype.is_floating_point or dtype.is_complex]
+        return any(self.state.profile.refused(self.name, dtype) is not None for dtype in judged)
+
+    def _on_host(self, entry: Entry, reason: FallbackReason, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if self.values is not None:  # no CPU kernel either: the host cannot serve it
+            entry.unsupported = True
+            if not self.state.serve_unsupported:
+                raise NotImplementedError(
+                    f"Could not run '{self.op.name()}' with arguments from the 'CPU' backend: the simulated neuron device has "
+                    "no kernel for it and neither has the host"
+                )
+        else:
+            entry.route, entry.reason = Route.FALLBACK, reason
+        return self._compute(args, kwargs, self.state.no_narrowing)
+
+    def _compute(self, args: tuple[Any, ...], kwargs: dict[str, Any], narrow: Mapping[torch.dtype, torch.dtype]) -> Any:
+        if self.signature.view:  # only geometry changes: the CPU kernel never touches memory, and aliasing stays real
+            return self.op.redispatch(_CPU_KEY, *args, **kwargs)
+        return host.compute(self.values or self.op, self.signature, args, kwargs, narrow)
+
+    def _refuse_mixed_devices(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Raise RuntimeError where a CPU tensor with dimensions comes with device tensors (the structured check is skipped)."""
+        for position, name in self.signature.tensors:
+            value = args[position] if position < len(args) else kwargs.get(name)
+            if isinstance(value, torch.Tensor) and value.device.type == "cpu" and value.dim() and name not in _TAKES_CPU_TENSORS:
+                raise RuntimeError(
+                    f"Expected all tensors to be on the same device: tensor argument {name!r} of {self.name} is on cpu, expected neuron"
+                )
+
+    def _spoilt(self, fault: str, entry: Entry, dtypes: list[torch.dtype], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if fault == "unsupported":
+            entry.unsupported = True
+            raise NotImplementedError(f"{self.name} is not supported on neuron (planted)")
+        if fault == "raise":
+            raise RuntimeError(f"{self.name} failed to execute on Neuron (planted)")
+        if fault == "hidden-fallback":
+            # The host computes, and the tracking calls say otherwise: only the copies to the host give it away.
+            entry.claims_native = True
+            return self._on_host(entry, FallbackReason.HOST, args, kwargs)
+        if fault == "mutation-missed":
+            before = [memory.to_host(t).clone() for t in self._written(args, kwargs)]
+            out = self._serve(entry, dtypes, args, kwargs)
+            for tensor, old in zip(self._written(args, kwargs), before, strict=True):
+                if tensor.shape == old.shape:
+                    memory.to_host(tensor).copy_(old)
+            return out
+        out = self._serve(entry, dtypes, args, kwargs)
+        if fault == "input-mutated":
+            faults.mutate_first(args)
+            return out
+        return faults.OUTPUT_FAULTS[fault](out)
+
+    def _written(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
+        found = [args[p] if p < len(args) else kwargs.get(n) for p, n in self.signature.written]
+        return [value for value in found if memory.is_device(value)]
+
+
+def _dtypes(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.dtype]:
+    """Return the dtypes of the tensor arguments in order, or the dtype argument of a factory."""
+    found = []
+    for value in (*args, *kwargs.values()):
+        if isinstance(value, torch.Tensor):
+            found.append(value.dtype)
+        elif isinstance(value, (list, tuple)):
+            found.extend(item.dtype for item in value if isinstance(item, torch.Tensor))
+    if not found and isinstance(kwargs.get("dtype"), torch.dtype):
+        found.append(kwargs["dtype"])
+    return found
+
+
+def _recorded(state: State, name: str, function: Callable[..., Any], *, view: bool = False) -> Callable[..., Any]:
+    """Return a kernel that does memory work itself and is recorded under the overload that the caller sees."""
+
+    @functools.wraps(function)
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        dtypes = _dtypes(args, kwargs)
+        with state.journal.inside(Entry(name, dtypes[0] if dtypes else None, Route.NATIVE, view=view)):
+            return function(*args, **kwargs)
+
+    return kernel
+
+
+def _empty(size: list[int], *, dtype: Any = None, memory_format: Any = None, **_: Any) -> torch.Tensor:
+    return memory.to_device(torch.empty(size, dtype=dtype, memory_format=memory_format))
+
+
+def _empty_strided(size: list[int], stride: list[int], *, dtype: Any = None, **_: Any) -> torch.Tensor:
+    return memory.to_device(torch.empty_strided(size, stride, dtype=dtype))
+
+
+def _any_host(tensor: torch.Tensor) -> torch.Tensor:
+    return memory.to_host(tensor) if memory.is_device(tensor) else tensor
+
+
+def _copy_from(source: torch.Tensor, destination: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
+    _any_host(destination).copy_(_any_host(source), non_blocking=non_blocking)
+    return destination
+
+
+def _copy_from_and_resize(source: torch.Tensor, destination: torch.Tensor) -> torch.Tensor:
+    if destination.shape != source.shape:
+        if memory.is_device(destination):
+            memory.adopt(destination, torch.empty(source.shape, dtype=destination.dtype))
+        else:
+            destination.resize_(source.shape)
+    return _copy_from(source, destination)
+
+
+def _resize(tensor: torch.Tensor, size: list[int], *, memory_format: Any = None) -> torch.Tensor:
+    fresh = torch.empty(size, dtype=tensor.dtype, memory_format=memory_format or torch.contiguous_format)
+    needed = (tensor.storage_offset() + fresh.numel()) * tensor.element_size()
+    storage = tensor.untyped_storage()
+    if needed > storage.nbytes():
+        # resize_ keeps the bytes of the storage, so the copy is of storage and not of elements.
+        grown = torch.empty(needed, dtype=torch.uint8)
+        if storage.nbytes():
+            whole = memory.to_host(tensor).untyped_storage()
+            grown[: whole.nbytes()].copy_(torch.empty(0, dtype=torch.uint8).set_(whole))  # type: ignore[call-overload]
+        storage = memory.to_device(grown).untyped_storage()
+    memory.set_geometry(tensor, storage, tensor.storage_offset(), fresh.shape, fresh.stride())
+    return tensor
+
+
+def _item(tensor: torch.Tensor) -> Any:
+    return memory.to_host(tensor).item()
+
+
+def _set_empty(tensor: torch.Tensor) -> torch.Tensor:
+    memory.adopt(tensor, torch.empty(0, dtype=tensor.dtype))
+    return tensor
+
+
+_OWN_MEMORY: dict[str, tuple[str, Callable[..., Any], bool]] = {
+    "empty.memory_format": ("aten.empty.memory_format", _empty, False),
+    "empty_strided": ("aten.empty_strided.default", _empty_strided, False),
+    "_copy_from": ("aten.copy_.default", _copy_from, False),
+    "_copy_from_and_resize": ("aten._copy_from_and_resize.default", _copy_from_and_resize, False),
+    "resize_": ("aten.resize_.default", _resize, False),
+    "_local_scalar_dense": ("aten._local_scalar_dense.default", _item, False),
+    "set_": ("aten.set_.default", _set_empty, True),
+}
+"""Registered name → (name in the journal, kernel, only geometry). `copy_` stays composite and arrives as `_copy_from`."""
+
+
+def register(state: State) -> Iterator[torch.library.Library]:
+    """Register all kernels at PrivateUse1; yields the libraries, which must be kept alive."""
+    library = torch.library.Library("aten", "IMPL")
+    taken = {"aten." + (name if "." in name else f"{name}.default") for name in _OWN_MEMORY}
+    for name, (journal_name, function, view) in _OWN_MEMORY.items():
+        library.impl(name, _recorded(state, journal_name, function, view=view), "PrivateUse1")
+    for name in _GEOMETRY:
+        op = catalogue.resolve(name)
+        redispatch = functools.partial(op.redispatch, _CPU_KEY)
+        library.impl(op.name().removeprefix("aten::"), _recorded(state, name, _plain(redispatch), view=True), "PrivateUse1")
+    for name in sorted(_kernel_names(state.profile) - taken - set(_GEOMETRY) - _LEFT_COMPOSITE):
+        op = catalogue.resolve(name)
+        library.impl(op.name().removeprefix("aten::"), make_kernel(op, state), "PrivateUse1")
+    # On a conjugate tensor the Conjugate fallback clones, clone copies, and copy_ comes back to _copy_from: without these
+    # lines that recursion overflows the stack on every PrivateUse1 backend (torch 2.13).
+    for name in ("_copy_from", "_copy_from_and_resize"):
+        for key in ("Conjugate", "Negative"):
+            library.impl(name, torch.library.fallthrough_kernel, key)
+    yield library
+    everything_else = torch.library.Library("_", "IMPL")  # allowed once per key and process
+    everything_else.fallback(lambda op, *args, **kwargs: make_kernel(op, state)(*args, **kwargs), "PrivateUse1")
+    yield everything_else
+
+
+def _plain(function: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    return call
+
+
+def _kernel_names(profile: Profile) -> set[str]:
+    """Return the overloads that get a kernel: all that reach the device's key, and what the profile registers besides."""
+    known = catalogue.by_name()
+    reach = {name for name, operator in known.items() if operator.excluded is None and operator.tier != "T3"}
+    registered = {name for name in profile.registrations if name in known and known[name].excluded != "internal"}
+    return reach | registered | {name for name in entry_points.VALUES if name in known}
+
+
+@functools.cache
+def _composite_key(qualified: str) -> torch._C.DispatchKey | None:
+    has = torch._C._dispatch_has_kernel_for_dispatch_key
+    return next((key for key in _COMPOSITE_KEYS if has(qualified, key.name)), None)
+
+
+def _values(op: torch._ops.OpOverload) -> Callable[..., Any] | None:
+    """Return what computes an overload that the CPU cannot run, or None where the CPU can."""
+    if str(op) in entry_points.VALUES:
+        return entry_points.VALUES[str(op)]
+    if torch._C._dispatch_has_computed_kernel_for_dispatch_key(op.name(), "CPU"):
+        return None
+    table = torch._decomp.global_decomposition_table["post_autograd"]
+    return table.get(op, op)
+
+
+_kernels: dict[torch._ops.OpOverload, Kernel] = {}
+
+
+def make_kernel(op: torch._ops.OpOverload, state: State) -> Kernel:
+    """Return the kernel of an overload, made once."""
+    if op not in _kernels:
+        _kernels[op] = Kernel(op, str(op), host.signature_of(op), _composite_key(op.name()), _values(op), state)
+    return _kernels[op]
+
+
+@contextlib.contextmanager
+def planted(state: State, plants: Mapping[str, str]) -> Iterator[None]:
+    """Plant faults (overload → fault) for the time of the context; raises BadInput for an unknown overload or fault."""
+    for name, fault in plants.items():
+        catalogue.resolve(name)
+        faults.check_fault(fault)
+    before = dict(state.faults)
+    state.faults.update(plants)
+    try:
+        yield
+    finally:
+        state.faults.clear()
+        state.faults.update(before)

@@ -1,0 +1,270 @@
+"""Runs cases in a warm child process: a death, a silence or a memory hog costs exactly the case that was running.
+
+Never imports torch: the supervisor must outlive whatever a library does to a process.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import itertools
+import threading
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from neuron_ops.op_tests.records import BadInput, Outcome, Result
+from neuron_ops.workers.process import ChildProcess, Garbled, Gone, how_it_ended
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
+    from types import TracebackType
+    from typing import Self
+
+    from neuron_ops.op_tests.records import Case
+
+RUNNER = "neuron_ops.op_tests.runner:open_session"
+_TICK = 0.05  # seconds between two looks at a silent child: its memory, its deadline, a wish to stop
+_CHUNK = 64  # cases a command: with names of up to 500 characters it fits the 64 KiB of a pipe
+_TAIL = 4096  # characters of a traceback that are kept
+_STARTS = 3  # tries before a child that will not start, or a case that cannot be started, is given up
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a case may take: `seconds` without an event, `memory` in bytes of resident set.
+
+    `start_seconds` bounds the start of a child (it imports torch), `grace_seconds` the writing of its stack after a
+    timeout; a child is replaced after `recycle` cases.
+    """
+
+    seconds: float = 30.0
+    memory: int = 4 << 30
+    start_seconds: float = 300.0
+    grace_seconds: float = 1.0
+    recycle: int = 4000
+
+
+class _Cancelled(Exception):  # noqa: N818 - control flow inside this module
+    """`cancel` was called."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Ending:
+    """Why a child cannot go on: the outcome for the case it was running, and the message."""
+
+    outcome: Outcome
+    message: str
+
+
+class Sandbox:
+    """One warm child and its supervisor; use it from one thread, `cancel` from any.
+
+    `session` names the function that opens the session in the child; tests put a fake there.
+    """
+
+    def __init__(
+        self,
+        target: str,
+        *,
+        bank_folder: Path,
+        plants: Mapping[str, str] | None = None,
+        limits: Limits | None = None,
+        session: str = RUNNER,
+    ) -> None:
+        self.limits = limits or Limits()
+        self.starts = 0
+        """Children started so far; more than one plus recycling means that cases killed some."""
+        self._config = {
+            "target": target, "bank_folder": str(bank_folder), "plants": dict(plants or {}), "session": session,
+        }  # fmt: skip
+        self._child: ChildProcess | None = None
+        self._baseline = 0  # resident bytes of the fresh child
+        self._served = 0  # cases that the present child has finished
+        self._started = False  # whether the case at hand was announced by the child
+        self._unstarted = 0  # children in a row that ended before they announced the case at hand
+        self._stop = threading.Event()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def pid(self) -> int | None:
+        """Return the process id of the present child, or None."""
+        return self._child.pid if self._child else None
+
+    def cancel(self) -> None:
+        """Make `run` end within a twentieth of a second, without results for the cases that have none yet."""
+        self._stop.set()
+
+    def close(self) -> None:
+        """End the child and everything it started; safe to call twice."""
+        self._end()
+
+    def run(self, cases: Iterable[Case]) -> Iterator[Result]:
+        """Yield exactly one result a case, in their order, whatever the cases do.
+
+        Raises BadInput when the child says that the target cannot be opened, RuntimeError when it will not start. A
+        consumer may stop early: the child, which is then in the middle of a chunk, is ended.
+        """
+        feed = iter(cases)
+        clean = False
+        try:
+            while chunk := collections.deque(itertools.islice(feed, _CHUNK)):
+                while chunk:
+                    yield from self._serve(chunk)
+                self._recycle()
+            clean = True
+        except _Cancelled:
+            return
+        finally:
+            if not clean:
+                self._end()
+
+    def _serve(self, chunk: collections.deque[Case]) -> Iterator[Result]:
+        """Yield results from the front of the chunk, and leave the rest there when the child has to be replaced."""
+        child = self._ready()
+        with contextlib.suppress(Gone):  # `_watch` meets the same end and judges it
+            child.send([[c.overload, c.dtype, c.sample, c.variant, c.seed] for c in chunk])
+        while chunk:
+            found = self._watch(child, chunk[0])
+            if isinstance(found, Result):
+                self._unstarted = 0
+                chunk.popleft()
+                yield found
+                if self._child is None:
+                    return
+                self._served += 1
+                continue
+            self._unstarted = 0 if self._started else self._unstarted + 1
+            if self._started or self._unstarted >= _STARTS:
+                self._unstarted = 0
+                yield Result(chunk.popleft().key, found.outcome, message=found.message)
+            return
+
+    def _watch(self, child: ChildProcess, case: Case) -> Result | _Ending:
+        """Return the result that the child sends for the case, or why it will send none; the child is then ended."""
+        self._started = False
+        key, limits = case.key, self.limits
+        silent_since = looked = time.monotonic()
+        while True:
+            if self._stop.is_set():
+                raise _Cancelled
+            try:
+                event = child.receive(_TICK)
+                found = self._understand(event, key) if event is not None else None
+            except Gone:
+                return self._post_mortem(child)
+            except Garbled:
+                _, words = self._end()
+                return _Ending(Outcome.CRASH, _lines("the child wrote to its private pipe what is no event", words))
+            if found is not None:
+                return found
+            now = time.monotonic()
+            if now - looked >= _TICK:
+                looked = now
+                if (resident := child.resident()) > limits.memory:
+                    _, words = self._end()
+                    return _Ending(Outcome.CRASH, _lines(_memory_words(resident, limits.memory), words))
+            if event is not None:
+                silent_since = now
+            elif now - silent_since > limits.seconds:
+                return self._time_out(child)
+
+    def _understand(self, event: list[Any], key: str) -> Result | None:
+        """Return the result in an event, None for the announcement of the case; raises Garbled for anything else."""
+        match event:
+            case ["s", str(name)] if name == key:
+                self._started = True
+                return None
+            case ["r", str(name), dict(data)] if name == key and self._started:
+                try:
+                    result = Result.from_json(data)
+                except (KeyError, ValueError, TypeError) as error:
+                    raise Garbled from error
+                if result.case != key:
+                    raise Garbled
+                return result
+            case ["e", str(name), str(text)] if name == key and self._started:
+                self._end()
+                return Result(key, Outcome.ERROR, message=f"escaped from the runner: {text.strip()[-_TAIL:]}")
+        raise Garbled
+
+    def _post_mortem(self, child: ChildProcess) -> _Ending:
+        """Return the ending of a child that has closed its pipe: it is dead, or dies now."""
+        child.wait(self.limits.grace_seconds)
+        status, words = self._end()
+        how = how_it_ended(status)
+        if how == "SIGKILL":
+            how = "SIGKILL, not sent by the sandbox (the kernel does this when memory runs out)"
+        elif status >= 0:
+            how = f"{how} before the result"
+        return _Ending(Outcome.CRASH, _lines(how, words))
+
+    def _time_out(self, child: ChildProcess) -> _Ending:
+        """Let the child write its stack, end it and return the ending."""
+        child.abort(self.limits.grace_seconds)
+        _, words = self._end()
+        return _Ending(Outcome.TIMEOUT, _lines(f"no result within {self.limits.seconds:g} s", words))
+
+    def _ready(self) -> ChildProcess:
+        """Return the child, started if there is none; raises BadInput, RuntimeError or _Cancelled."""
+        tries = 0
+        while self._child is None:
+            tries += 1
+            failure = self._start()
+            if failure is not None and tries >= _STARTS:
+                raise RuntimeError(f"the sandbox's child failed to start {_STARTS} times: {failure}")
+        return self._child
+
+    def _start(self) -> str | None:
+        """Start a child and return None when it said hello, else what happened; raises BadInput or _Cancelled."""
+        child = self._child = ChildProcess("neuron_ops.workers.child")
+        self.starts += 1
+        self._served = 0
+        end = time.monotonic() + self.limits.start_seconds
+        try:
+            child.send(self._config)
+            while (event := child.receive(_TICK)) is None:
+                if self._stop.is_set():
+                    raise _Cancelled
+                if time.monotonic() > end:
+                    return self._time_out(child).message
+        except Gone:
+            return self._post_mortem(child).message
+        except Garbled:
+            event = []
+        match event:
+            case ["hello"]:
+                self._baseline = child.resident()
+                return None
+            case ["bad", str(sentence)]:
+                raise BadInput(sentence)
+        return _lines("it did not say hello", self._end()[1])
+
+    def _recycle(self) -> None:
+        """End an old child, or one grown half of the way to the limit: the next case must not pay for it."""
+        if self._child is None:
+            return
+        room = max(0, self.limits.memory - self._baseline)
+        if self._served >= self.limits.recycle or self._child.resident() > self._baseline + room // 2:
+            self._end()
+
+    def _end(self) -> tuple[int, str]:
+        """End the child, if there is one, and return its exit status and last words."""
+        child, self._child = self._child, None
+        return child.end() if child else (0, "")
+
+
+def _memory_words(resident: int, limit: int) -> str:
+    return f"memory limit: {resident / (1 << 20):.0f} MiB resident, {limit / (1 << 20):.0f} MiB allowed"
+
+
+def _lines(first: str, rest: str) -> str:
+    return f"{first}\n{rest}" if rest else first
