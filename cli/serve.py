@@ -7,6 +7,7 @@ import socket
 from typing import TYPE_CHECKING
 
 import click
+from neuron_ops.coverage_db.database import shown
 from neuron_ops.op_tests.records import BadInput
 
 if TYPE_CHECKING:
@@ -27,16 +28,12 @@ def serve(database: str | None, host: str, port: int) -> None:
 
     listener = _listener(host, port)
     with listener:
-        server = make_server(host, listener.getsockname()[1], app, threaded=True, fd=listener.fileno())
+        bound = listener.getsockname()[1]
+        server = make_server(host, bound, app, threaded=True, fd=listener.fileno())
         name = f"[{host}]" if ":" in host else host
-        click.echo(f"Serving {app.extensions['neuron_ops_engine'].url!r}")
-        click.echo(f"http://{name}:{server.server_port}/ (Ctrl-C stops)")
-        try:
-            server.serve_forever()
-        except KeyboardInterrupt:
-            click.echo("stopped")
-        finally:
-            server.server_close()
+        click.echo(f"Serving {shown(app.extensions['neuron_ops_engine'].url)}")
+        click.echo(f"http://{name}:{bound}/ (Ctrl-C stops)")
+        server.serve_forever()  # returns on Ctrl-C
 
 
 def _site(database: str | None) -> Flask:

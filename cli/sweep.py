@@ -14,7 +14,7 @@ import click
 from neuron_ops.coverage_db.database import checked_url, open_database, read, shown
 from neuron_ops.coverage_db.numbers import numbers
 from neuron_ops.coverage_db.settings import load_settings
-from neuron_ops.op_tests.records import STATUS_ORDER, BadInput, Status
+from neuron_ops.op_tests.records import STATUS_ORDER, Status
 from neuron_ops.workers import local
 from neuron_ops.workers.planner import PlanRequest, request_plan
 from neuron_ops.workers.sandbox import Limits
@@ -62,13 +62,13 @@ def _plants(ctx: click.Context, param: click.Parameter, value: Sequence[str]) ->
 @click.command()
 @click.option("--target", default="sim", show_default=True, help="Where the cases run.")
 @click.option(
-    "--ops", default="core", show_default=True, callback=_names,
+    "--ops", default="all", show_default=True, callback=_names,
     help="core, all, or comma-separated globs of overloads, such as 'aten.add.*,aten.mm.default'.",
 )  # fmt: skip
 @click.option(
     "--dtypes", default="float32,bfloat16", show_default=True, callback=_names, help="Comma-separated dtypes."
 )
-@click.option("--limit", type=click.IntRange(min=1), help="Run at most this many cases.")
+@click.option("--limit", type=click.IntRange(min=1), help="At most this many samples of one overload and dtype.")
 @click.option("--db", "database", metavar="URL", help="Database URL or SQLite file; default: that of the settings.")
 @click.option("--seed", default=0, show_default=True, type=click.INT, help="Seed of the cases.")
 @click.option("--jobs", type=click.IntRange(1, 256), help="Sandboxes side by side; default: one a core.")
@@ -89,15 +89,12 @@ def sweep(
     """
     settings = load_settings(database)
     open_database(settings.database_url).dispose()  # before the plan, which may take minutes
-    bank_folder = settings.cache_folder / "bank"
-    request = PlanRequest(target, ops, dtypes, limit, seed, bank_folder)
+    request = PlanRequest(target, ops, dtypes, limit, seed, settings.cache_folder)
     options = local.SweepOptions(
-        bank_folder, jobs or len(os.sched_getaffinity(0)), Limits(seconds=timeout, memory=memory), plants
+        settings.cache_folder, jobs or len(os.sched_getaffinity(0)), Limits(seconds=timeout, memory=memory), plants
     )
     with _Display.choose() as display:
         plan = request_plan(request, progress=display.bank)
-        if not plan.cases:
-            raise BadInput(f"The sweep of {request.selection} has no case; widen --ops, --dtypes or --limit.")
         report = local.sweep(settings, plan, options=options, progress=display.cases)
     engine = open_database(settings.database_url)
     with read(engine) as conn:
@@ -140,7 +137,7 @@ class _Display:
         """Show how far the cases are."""
         left = f", {_duration(progress.seconds_left)} left" if progress.seconds_left else ""
         self._line(
-            f"{progress.done} of {progress.total} cases, {progress.rate:.0f}/s{left}  {_letters(progress.counts)}",
+            f"{progress.done} of {progress.total} cases, {_rate(progress.rate)}{left}  {_letters(progress.counts)}",
             last=progress.done >= progress.total,
         )
 
@@ -179,7 +176,7 @@ class _Bars(_Display):
         """Show how far the cases are."""
         left = _duration(progress.seconds_left or 0.0)
         self._show(
-            "cases", progress.done, progress.total, f"{progress.rate:.0f}/s, {left} left  {_letters(progress.counts)}"
+            "cases", progress.done, progress.total, f"{_rate(progress.rate)}, {left} left  {_letters(progress.counts)}"
         )
 
     def _show(self, name: str, done: int, total: int, rest: str) -> None:
@@ -191,6 +188,11 @@ class _Bars(_Display):
 def _letters(counts: Mapping[Status, int]) -> str:
     """Return counts with the best letter first: ``N 310 C 12 X 1``."""
     return " ".join(f"{status} {counts[status]}" for status in reversed(STATUS_ORDER) if counts.get(status))
+
+
+def _rate(rate: float) -> str:
+    """Return cases per second as ``312/s`` or ``0.4/s``."""
+    return f"{rate:.0f}/s" if rate >= 10 else f"{rate:.1f}/s"
 
 
 def _duration(seconds: float | None) -> str:
@@ -219,9 +221,10 @@ def _as_json(report: local.SweepReport, published: Sequence[Number]) -> dict[str
 def _print_report(report: local.SweepReport, published: Sequence[Number]) -> None:
     """Print the summary."""
     totals = report.totals
+    children = "one child process" if report.children == 1 else f"{report.children} child processes"
     click.echo(
         f"run {report.slug} on {report.build.target} ({report.build.evidence}): {totals.recorded} of {totals.planned} "
-        f"cases in {_duration(report.seconds)}, {report.children} child processes"
+        f"cases in {_duration(report.seconds)}, {children}"
     )
     rows = [
         (str(status), _word(status), str(totals.cells.get(status, 0)), str(totals.counts.get(status, 0)))

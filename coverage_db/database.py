@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Engine, event
 from sqlalchemy.engine import URL, make_url
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from sqlalchemy.pool import ConnectionPoolEntry
 
@@ -26,6 +26,7 @@ _PRAGMAS = (
     "journal_mode=WAL",
     "synchronous=NORMAL",
     "cache_size=-65536",  # 64 MiB
+    "foreign_keys=ON",
 )
 
 
@@ -38,15 +39,13 @@ def open_database(url: str, *, create: bool = True) -> Engine:
     parsed = checked_url(url)
     if parsed.get_backend_name() == "sqlite":
         return _open_sqlite(parsed, create=create)
-    engine = sa.create_engine(parsed)
-    state = _revision(engine)
-    if state is None or upgrade.is_older(state):
-        engine.dispose()
+    state = _revision(_unpooled(parsed))
+    if state != upgrade.HEAD:
         raise BadInput(
             f"The database {shown(parsed)} is {'empty' if state is None else f'at revision {state}'}, expected "
             f"revision {upgrade.HEAD}; run `neuron-ops db upgrade`."
         )
-    return engine
+    return sa.create_engine(parsed)
 
 
 def upgrade_database(url: str) -> str:
@@ -57,16 +56,8 @@ def upgrade_database(url: str) -> str:
     parsed = checked_url(url)
     if parsed.get_backend_name() == "sqlite":
         _open_sqlite(parsed, create=True).dispose()
-        return upgrade.HEAD
-    engine = sa.create_engine(parsed)
-    try:
-        if _revision(engine) != upgrade.HEAD:
-            with engine.begin() as conn:
-                upgrade.to_head(conn)
-    except sa.exc.DBAPIError as error:
-        raise _unusable(parsed, error) from error
-    finally:
-        engine.dispose()
+    else:
+        _upgrade(parsed)
     return upgrade.HEAD
 
 
@@ -78,13 +69,10 @@ def check_database(url: str) -> tuple[str | None, list[str]]:
     parsed = checked_url(url)
     if parsed.get_backend_name() == "sqlite":
         _prepare_file(parsed, create=False)
-    engine = _sqlite_engine(parsed, pooled=False) if parsed.get_backend_name() == "sqlite" else sa.create_engine(parsed)
-    try:
-        revision = _revision(engine)
-        with read(engine) as conn:
-            return revision, upgrade.differences(conn)
-    finally:
-        engine.dispose()
+    engine = _unpooled(parsed)
+    revision = _revision(engine)
+    with read(engine) as conn:
+        return revision, upgrade.differences(conn)
 
 
 @contextmanager
@@ -156,26 +144,39 @@ def _prepare_file(url: URL, *, create: bool) -> None:
 
 def _open_sqlite(url: URL, *, create: bool) -> Engine:
     _prepare_file(url, create=create)
-    # foreign_keys is off while tables change: with it on, Alembic's copy-and-move deletes the children of a table.
-    changing = _sqlite_engine(url, pooled=False)
-    state = _revision(changing)
-    if state is None or upgrade.is_older(state):
-        try:
-            with changing.begin() as conn:
-                upgrade.to_head(conn)
-        except sa.exc.DBAPIError as error:
-            raise _unusable(url, error) from error
-    return _sqlite_engine(url, pooled=True)
+    _upgrade(url)
+    engine = sa.create_engine(url)
+    _set_up_sqlite(engine, _PRAGMAS)
+    return engine
 
 
-def _sqlite_engine(url: URL, *, pooled: bool) -> Engine:
-    """Return an engine for daily work, or one without a pool and without foreign keys for changing tables."""
-    engine = sa.create_engine(url) if pooled else sa.create_engine(url, poolclass=sa.NullPool)
+def _upgrade(url: URL) -> None:
+    """Bring the tables to HEAD where they are not."""
+    engine = _unpooled(url)
+    if _revision(engine) == upgrade.HEAD:
+        return
+    try:
+        with engine.begin() as conn:
+            upgrade.to_head(conn)
+    except sa.exc.DBAPIError as error:
+        raise _unusable(url, error) from error
 
+
+def _unpooled(url: URL) -> Engine:
+    """Return an engine to look at a database or to change its tables: it keeps no connection and no setting."""
+    engine = sa.create_engine(url, poolclass=sa.NullPool)
+    if url.get_backend_name() == "sqlite":
+        # Foreign keys stay off: with them on, Alembic's copy-and-move deletes the children of a table. And WAL would
+        # be written into the file, which may turn out to be another program's.
+        _set_up_sqlite(engine, _PRAGMAS[:1])
+    return engine
+
+
+def _set_up_sqlite(engine: Engine, pragmas: Sequence[str]) -> None:
     @event.listens_for(engine, "connect")
     def _connect(connection: sqlite3.Connection, _record: ConnectionPoolEntry) -> None:
         connection.isolation_level = None  # the driver's own BEGIN is deferred: two writers deadlock
-        for pragma in (*_PRAGMAS, f"foreign_keys={'ON' if pooled else 'OFF'}"):
+        for pragma in pragmas:
             connection.execute(f"PRAGMA {pragma}")
 
     @event.listens_for(engine, "begin")
@@ -183,8 +184,6 @@ def _sqlite_engine(url: URL, *, pooled: bool) -> Engine:
         reading = conn.get_execution_options().get("neuron_ops_read", False)
         conn.exec_driver_sql(f"PRAGMA query_only={'ON' if reading else 'OFF'}")
         conn.exec_driver_sql("BEGIN" if reading else "BEGIN IMMEDIATE")
-
-    return engine
 
 
 def _revision(engine: Engine) -> str | None:

@@ -14,10 +14,12 @@ from neuron_ops.op_tests.records import STATUS_ORDER, BadInput, Status
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from neuron_ops.coverage_db.spelling import Spelling
     from sqlalchemy import Connection, Row
 
 _LARGEST_PAGE = 1000
 _FACETS = ("statuses", "dtypes", "families", "tiers", "tags", "kinds")
+_UNTESTED = Status.UNTESTED.value
 _Letters = dict[int, dict[str, str]]
 
 
@@ -34,7 +36,8 @@ def matrix(conn: Connection, run: RunRow, query: MatrixQuery) -> Matrix:
     ):
         letters.setdefault(op_id, {})[dtype] = status
     columns = tuple(d for d in run.dtypes if d in query.dtypes) if query.dtypes else run.dtypes
-    ops = [op for op in conn.execute(stored.OPS.order_by(m.op.c.name)) if _named(op, query.words)]
+    asked = spelling.read_spelling(query.words)
+    ops = [op for op in conn.execute(stored.OPS.order_by(m.op.c.name)) if _named(op, asked)]
     shown, facets = _filter(ops, letters, run.dtypes, columns, query)
     size = min(max(1, query.size), _LARGEST_PAGE)
     pages = max(1, -(-len(shown) // size))
@@ -50,9 +53,8 @@ def _check(query: MatrixQuery) -> None:
             raise BadInput(f"The status {letter!r} is unknown; use one of {' '.join(known)}.")
 
 
-def _named(op: Row[*tuple[Any, ...]], words: str) -> bool:
-    """Return whether the words fit the overload, which an excluded one must be named by."""
-    asked = spelling.read_spelling(words)
+def _named(op: Row[*tuple[Any, ...]], asked: Spelling) -> bool:
+    """Return whether the words fit the overload; an excluded one they must name."""
     if not asked.joined:
         return op.excluded is None
     fit = spelling.rank(op.name, asked)
@@ -72,8 +74,8 @@ def _filter(
     for op in ops:
         has = letters.get(op.id, {})
         values: dict[str, list[str]] = {
-            "statuses": sorted({has.get(dtype, Status.UNTESTED.value) for dtype in columns}),
-            "dtypes": [d for d in dtypes if _counts_in(has.get(d, Status.UNTESTED.value), query)],
+            "statuses": sorted({has.get(dtype, _UNTESTED) for dtype in columns}),
+            "dtypes": [d for d in dtypes if _counts_in(has.get(d, _UNTESTED), query)],
             "families": [op.family], "tiers": [op.tier], "tags": op.tags, "kinds": [op.kind],
         }  # fmt: skip
         refused = {
@@ -91,7 +93,7 @@ def _filter(
 
 def _counts_in(letter: str, query: MatrixQuery) -> bool:
     """Return whether a cell counts for its dtype: it has a letter that was asked for, or any but untested."""
-    return letter in query.statuses if query.statuses else letter != Status.UNTESTED.value
+    return letter in query.statuses if query.statuses else letter != _UNTESTED
 
 
 def _sorted(name: str, counter: Mapping[str, int]) -> dict[str, int]:

@@ -133,14 +133,15 @@ def _cells(run_id: int, op_id: int) -> sa.Select[tuple[object, ...]]:
 def _cases(run_id: int, op_id: int) -> sa.Select[tuple[object, ...]]:
     """Return a query for what a run planned for an overload, with the results where there are any."""
     r = m.result
+    planned = sa.exists().where(m.run_case.c.run_id == run_id, m.run_case.c.case_id == m.case_.c.id)
     return (
         stored.CASES.add_columns(
             r.c.outcome, r.c.route, r.c.reason, r.c.composite, r.c.received, r.c.ms_device, r.c.ms_reference,
             r.c.figures, m.error_signature.c.text, m.parts.c.parts,
         )
-        .join(m.run_case, (m.run_case.c.case_id == m.case_.c.id) & (m.run_case.c.run_id == run_id))
         .outerjoin(r, (r.c.case_id == m.case_.c.id) & (r.c.run_id == run_id))
         .outerjoin(m.error_signature, m.error_signature.c.id == r.c.signature_id)
         .outerjoin(m.parts, m.parts.c.id == r.c.parts_id)
-        .where(m.case_.c.op_id == op_id)
+        # Not a join: SQLite would then begin with all that the run planned (measured: 14 ms in place of 0.3).
+        .where(m.case_.c.op_id == op_id, planned)
     )  # fmt: skip

@@ -145,12 +145,10 @@ def _record_plan(conn: Connection, run_id: int, planned: dict[str, Case]) -> Non
 
 def _planned_ids(conn: Connection, run_id: int, keys: Sequence[str]) -> dict[str, int]:
     """Return case key → id for the cases, all of which the run must have planned."""
-    join = m.case_.join(m.run_case, m.run_case.c.case_id == m.case_.c.id)
-    rows = conn.execute(
-        sa.select(m.case_.c.key, m.case_.c.id)
-        .select_from(join)
-        .where(m.run_case.c.run_id == run_id, m.case_.c.key.in_([bytes.fromhex(key) for key in keys]))
-    )
+    # Not a join: SQLite would then begin with all that the run planned (measured: 24 ms for 500 keys in place of 2).
+    planned = sa.exists().where(m.run_case.c.run_id == run_id, m.run_case.c.case_id == m.case_.c.id)
+    wanted = m.case_.c.key.in_([bytes.fromhex(key) for key in keys])
+    rows = conn.execute(sa.select(m.case_.c.key, m.case_.c.id).where(wanted, planned))
     ids = {key.hex(): case_id for key, case_id in rows}
     unplanned = [key for key in keys if key not in ids]
     if unplanned:

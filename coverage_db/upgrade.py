@@ -24,11 +24,6 @@ def is_known(revision: str) -> bool:
     return revision in REVISIONS
 
 
-def is_older(revision: str) -> bool:
-    """Return whether a known revision comes before this program's."""
-    return revision != HEAD
-
-
 def to_head(conn: Connection) -> None:
     """Upgrade within the caller's transaction, one process at a time; a failure leaves nothing behind.
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import selectors
 import sqlite3
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import IO, TYPE_CHECKING, Any, Self
 
 import torch
 
@@ -17,7 +19,7 @@ from neuron_ops.op_tests.packing import Sample
 from neuron_ops.op_tests.records import BANK_VERSION, BadInput, Case
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import TracebackType
 
 DTYPES = (
@@ -113,36 +115,55 @@ class Bank:
 
     def _build_some(self, dtypes: Sequence[str], progress: Callable[[int, int, str], None]) -> None:
         with contextlib.ExitStack() as stack:
-            children = [(dtype, stack.enter_context(self._recording(dtype))) for dtype in dtypes]
-            for dtype, child in children:
-                assert child.stdout is not None
-                for line in child.stdout:
-                    with contextlib.suppress(ValueError):  # anything else is chatter of a library
-                        _, done, total, text = json.loads(line)
-                        progress(done, total, f"{dtype}: {text}")
+            log = stack.enter_context(tempfile.TemporaryFile())
+            children = {dtype: stack.enter_context(self._recording(dtype, log)) for dtype in dtypes}
+            _follow(children, progress)
+            for dtype, child in children.items():
                 if child.wait() != 0:
-                    raise RuntimeError(f"recording samples of {dtype} ended with exit code {child.returncode}")
+                    log.seek(0)
+                    words = log.read()[-2000:].decode(errors="replace")
+                    raise RuntimeError(f"recording samples of {dtype} ended with exit code {child.returncode}:\n{words}")
 
-    def _recording(self, dtype: str) -> subprocess.Popen[str]:
+    def _recording(self, dtype: str, log: IO[bytes]) -> subprocess.Popen[bytes]:
         path = bank_file(self.folder, dtype, self.seed)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with path.with_suffix(".probe").open("w"):
+            with tempfile.TemporaryFile(dir=path.parent):
                 pass
-            path.with_suffix(".probe").unlink()
         except OSError as error:
             raise BadInput(
                 f"cannot write the sample bank into {path.parent} ({error.strerror}); expected a writable folder; set NEURON_OPS_CACHE"
             ) from error
-        command = [sys.executable, "-m", "neuron_ops.op_tests.recording", str(path), dtype, str(self.seed)]
+        command = [sys.executable, "-P", "-m", "neuron_ops.op_tests.recording", str(path), dtype, str(self.seed)]
         # Iteration orders of sets and the random state are part of what is recorded.
         environment = {**os.environ, "PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1"}
-        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, env=environment)
 
     def _query(self, dtype: str, query: str, *values: Any) -> Iterator[tuple[Any, ...]]:
         if dtype not in self._open:
             self._open[dtype] = _connect(bank_file(self.folder, dtype, self.seed), dtype)
         return iter(self._open[dtype].execute(query, values).fetchall())
+
+
+def _follow(children: Mapping[str, subprocess.Popen[bytes]], progress: Callable[[int, int, str], None]) -> None:
+    """Report the summed progress of all children until each has closed its output."""
+    parts: dict[str, bytes] = dict.fromkeys(children, b"")
+    counts: dict[str, tuple[int, int]] = dict.fromkeys(children, (0, 0))
+    with selectors.DefaultSelector() as selector:
+        for dtype, child in children.items():
+            assert child.stdout is not None
+            selector.register(child.stdout, selectors.EVENT_READ, dtype)
+        while selector.get_map():
+            for key, _ in selector.select():
+                dtype, chunk = key.data, os.read(key.fd, 1 << 16)
+                if not chunk:
+                    selector.unregister(key.fileobj)
+                *lines, parts[dtype] = (parts[dtype] + chunk).split(b"\n")
+                for line in lines:
+                    with contextlib.suppress(ValueError):  # anything else is chatter of a library
+                        _, done, total, text = json.loads(line)
+                        counts[dtype] = (done, total)
+                        progress(sum(d for d, _ in counts.values()), sum(t for _, t in counts.values()), f"{dtype} {text}")
 
 
 def _connect(path: Path, dtype: str) -> sqlite3.Connection:

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Distances:
-    """Element-wise, float64 and of the result's shape: error, error in ulp, the size of the exact value.
+    """Element-wise, float64, of the result's shape: error, error in ulp, size of the exact value, scale.
+
+    The scale is the size of the exact value or of the result, the larger one, and at least the smallest normal number.
 
     A complex number's error is the modulus of the difference. A part that is NaN or infinite on either side counts as
     zero on both: where those stand is judged before any distance is.
@@ -24,6 +26,7 @@ class Distances:
     error: torch.Tensor
     ulps: torch.Tensor
     size: torch.Tensor
+    scale: torch.Tensor
 
 
 def widen(values: torch.Tensor) -> torch.Tensor:
@@ -59,9 +62,9 @@ def distances(result: torch.Tensor, exact: torch.Tensor, dtype: torch.dtype) -> 
     result, exact = both_finite(result, exact)
     info = torch.finfo(dtype.to_real() if dtype.is_complex else dtype)
     error, size = (result - exact).abs().clamp(max=sys.float_info.max), exact.abs()
-    exponent = torch.frexp(torch.maximum(size, result.abs())).exponent
-    ulp = torch.exp2((exponent - 1).to(torch.float64)).clamp(min=info.smallest_normal) * info.eps
-    return Distances(error, error / ulp, size)
+    scale = torch.maximum(size, result.abs()).clamp(min=info.smallest_normal)
+    ulp = torch.exp2((torch.frexp(scale).exponent - 1).to(torch.float64)) * info.eps
+    return Distances(error, error / ulp, size, scale)
 
 
 def summary(far: Distances) -> Figures | None:

@@ -17,6 +17,13 @@ if TYPE_CHECKING:
 MAX_STORAGE_BYTES = 2 << 20
 """A call whose tensors span more than this is not kept: it would cost time and disk, and shows nothing that a small one does not."""
 
+ON_HOST = {
+    "aten.tensor_split.tensor_indices_or_sections": (1,),
+    "aten._pack_padded_sequence.default": (1,),
+    "aten._pack_padded_sequence.out": (1,),
+}
+"""Overload → positions of tensor arguments that ATen wants on the CPU whatever the device (torch 2.13 raises otherwise)."""
+
 _WIDE = {torch.complex32: torch.complex128, torch.complex64: torch.complex128}
 
 
@@ -51,12 +58,15 @@ class Sample:
             position += size
         return cls(tree, tuple(storages))
 
-    def unpack(self, device: str = "cpu", *, wide: bool = False) -> tuple[list[Any], dict[str, Any]]:
+    def unpack(self, device: str = "cpu", *, wide: bool = False, on_host: Sequence[int] = ()) -> tuple[list[Any], dict[str, Any]]:
         """Return fresh (args, kwargs) on the device, aliasing among themselves exactly as the recorded ones did.
 
-        With `wide`, floating-point tensors and dtype arguments become float64 and complex ones complex128.
+        With `wide`, floating-point tensors and dtype arguments become float64 and complex ones complex128. Arguments at
+        the positions `on_host` stay on the CPU.
         """
-        return _Unpacker(self, device, wide).call()
+        unpacker = _Unpacker(self, device, wide)
+        args = [_Unpacker(self, "cpu", wide).decode(a) if i in on_host else unpacker.decode(a) for i, a in enumerate(self.tree["args"])]
+        return args, {name: unpacker.decode(value) for name, value in self.tree["kwargs"].items()}
 
     def tensors(self) -> Iterator[dict[str, Any]]:
         """Yield the description of each tensor: storage, dtype, shape, stride, offset, conj, neg (in elements)."""
@@ -128,7 +138,8 @@ class _Packer:
             node["conj"] = True
         if neg:
             node["neg"] = True
-        self._nodes.setdefault(plain.untyped_storage().data_ptr(), []).append((node, plain))
+        # By identity: storages of no bytes all have the address 0.
+        self._nodes.setdefault(plain.untyped_storage()._cdata, []).append((node, plain))
         return node
 
     def finish(self) -> tuple[bytes, ...]:
@@ -160,10 +171,6 @@ class _Unpacker:
     def __init__(self, sample: Sample, device: str, wide: bool) -> None:
         self._sample, self._device, self._wide = sample, device, wide
         self._flat: dict[tuple[int, torch.dtype], torch.Tensor] = {}
-
-    def call(self) -> tuple[list[Any], dict[str, Any]]:
-        tree = self._sample.tree
-        return [self.decode(a) for a in tree["args"]], {k: self.decode(v) for k, v in tree["kwargs"].items()}
 
     def decode(self, node: Any) -> Any:
         if isinstance(node, list):

@@ -261,11 +261,12 @@ def main() -> None:
         sys.stdout.write(json.dumps(["p", done, total, text]) + "\n")
         sys.stdout.flush()
 
-    recorder = record(getattr(torch, dtype_name), seed, progress)
+    # The first half of the progress is recording, the second the three runs that each sample must survive.
+    recorder = record(getattr(torch, dtype_name), seed, lambda done, total, name: progress(done, 2 * total, f"records {name}"))
     with BankWriter(path, dtype_name, seed) as writer:
         total = len(recorder.shelves)
         for number, (name, shelf) in enumerate(sorted(recorder.shelves.items())):
-            progress(number, total, f"three runs of {name}")
+            progress(total + number, 2 * total, f"repeats {name}")
             for label, sample in shelf.samples().items():
                 writer.add(name, label, sample, agreeing_variants(name, sample))
 

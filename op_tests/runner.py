@@ -14,6 +14,7 @@ from neuron_ops.op_tests.bank import Bank
 from neuron_ops.op_tests.calls import perform
 from neuron_ops.op_tests.comparer import compare
 from neuron_ops.op_tests.observation import Observation, observe
+from neuron_ops.op_tests.packing import ON_HOST
 from neuron_ops.op_tests.records import Case, Outcome, Result
 from neuron_ops.op_tests.targets import Target, open_target
 
@@ -71,7 +72,7 @@ class Session:
         self, op: torch._ops.OpOverload, sample: Sample, case: Case, device: str, served: list[Served] | None = None, *, wide: bool = False
     ) -> Attempt:
         """Return what the call did on a device; with `served`, the target's account of it is appended."""
-        args, kwargs = sample.unpack(device, wide=wide)
+        args, kwargs = sample.unpack(device, wide=wide, on_host=ON_HOST.get(case.overload, ()))
         torch.manual_seed(case.seed)
         if served is not None:
             self._target.clear()

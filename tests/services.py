@@ -116,7 +116,8 @@ def _start(folder: Path, log: Any) -> tuple[subprocess.Popen[bytes], int]:
     unsafe = [word for name in ("fsync", "synchronous_commit", "full_page_writes") for word in ("-c", f"{name}=off")]
     command = [
         *([setpriv, "--pdeathsig", "INT"] if setpriv else []),
-        _binary("postgres"), "-D", data, "-p", str(port), "-k", str(folder), "-c", "listen_addresses=127.0.0.1", *unsafe,
+        _binary("postgres"), "-D", data, "-p", str(port), "-k", str(folder),
+        "-c", "listen_addresses=127.0.0.1", *unsafe,
     ]  # fmt: skip
     return subprocess.Popen(command, start_new_session=True, **common), port
 

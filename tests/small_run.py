@@ -18,6 +18,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from neuron_ops.coverage_db import recorder
 from neuron_ops.coverage_db.database import write
 from neuron_ops.op_tests.records import (
@@ -33,7 +35,9 @@ from neuron_ops.op_tests.records import (
     Result,
     Route,
 )
-from sqlalchemy import Engine
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
 
 SIM = Build("sim", Evidence.SIMULATED, {"torch": "2.13.0"})
 NEURON = Build("neuron", Evidence.HARDWARE, {"torch": "2.13.0", "driver": "2.24"})

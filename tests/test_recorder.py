@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import small_run
@@ -15,6 +15,9 @@ from neuron_ops.coverage_db.cells import LOST
 from neuron_ops.coverage_db.database import open_database, read, write
 from neuron_ops.op_tests.records import BadInput, Case, FallbackReason, Outcome, Part, Result, Route, Status
 from sqlalchemy import Engine
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 pytest_plugins = ["services"]
 
@@ -190,8 +193,9 @@ def test_what_a_run_did_not_plan_is_refused(engine: Engine) -> None:
     [(Case("aten.nope.default", "float32", "s"), 0, "aten.nope.default"), (small_run.cases()[0], 2**63, "64 bits")],
 )
 def test_a_plan_that_cannot_be_stored_is_refused(engine: Engine, case: Case, seed: int, message: str) -> None:
-    with pytest.raises(BadInput, match=message), write(engine) as conn:
+    with write(engine) as conn:
         recorder.record_operators(conn, small_run.OPERATORS)
+    with pytest.raises(BadInput, match=message), write(engine) as conn:
         recorder.start_run(
             conn, build=small_run.SIM, denominators=small_run.DENOMINATORS, cases=[case], seed=seed, selection=""
         )

@@ -34,18 +34,17 @@ def _own_folders(monkeypatch, tmp_path):
     monkeypatch.setenv("NEURON_OPS_DATA", str(tmp_path))
     monkeypatch.setenv("NEURON_OPS_CACHE", str(tmp_path))
     monkeypatch.delenv("NEURON_OPS_DATABASE_URL", raising=False)
-    (tmp_path / "bank").mkdir()
     monkeypatch.chdir(tmp_path)
 
 
 def plan(tmp_path, *ops, target="fake", dtypes=("float32",), limit=None, progress=lambda *_: None):
-    request = PlanRequest(target, ops, dtypes, limit, 7, tmp_path / "bank")
+    request = PlanRequest(target, ops, dtypes, limit, 7, tmp_path)
     return request_plan(request, progress=progress, plan="fake_sessions:make_plan")
 
 
 def sweep(tmp_path, planned, *, jobs=1, progress=lambda _: None, **limits):
     options = local.SweepOptions(
-        tmp_path / "bank", jobs, Limits(**{"seconds": 20, **limits}), session="fake_sessions:open_session"
+        tmp_path, jobs, Limits(**{"seconds": 20, **limits}), session="fake_sessions:open_session"
     )
     return local.sweep(load_settings(), planned, options=options, progress=progress)
 
@@ -84,6 +83,8 @@ def test_a_plan_crosses_the_border_unchanged(tmp_path):
     assert len(planned.cases) == 1402
     assert planned.cases[-1] == Case("test.wrong.default", "bfloat16", "fake/0", seed=7)
     assert planned.selection == "normal*700 wrong, float32 bfloat16"
+    limited = plan(tmp_path, "normal*9", limit=3)
+    assert (len(limited.cases), limited.selection) == (3, "normal*9, float32, at most 3 samples")
 
 
 def test_a_planner_that_refuses_raises_bad_input(tmp_path):
@@ -120,16 +121,28 @@ def test_every_planned_case_is_recorded_once(tmp_path, jobs):
     assert (run_row.slug, run_row.state, run_row.seed, count) == (report.slug, "done", 7, 628)
 
 
+def test_the_rate_counts_from_the_first_result():
+    progress = local.Progress(done=31, total=91, counts={}, seconds=3.0)
+    assert (progress.rate, progress.seconds_left) == (10.0, 6.0)
+    assert local.Progress(done=1, total=91, counts={}, seconds=0.0).seconds_left is None
+
+
+def test_two_sandboxes_share_a_short_sweep(tmp_path):
+    assert sweep(tmp_path, plan(tmp_path, "normal*40"), jobs=2).children == 2
+
+
 def test_a_case_planned_twice_runs_once(tmp_path):
     planned = plan(tmp_path, "normal*2")
     planned = dataclasses.replace(planned, cases=planned.cases * 2)
-    assert (sweep(tmp_path, planned).totals.planned, stored()[1]) == (2, 2)
+    told = []
+    assert sweep(tmp_path, planned, progress=told.append).totals.planned == 2
+    assert (told[-1].done, told[-1].total, stored()[1]) == (2, 2, 2)
 
 
 def test_chunks_hold_one_overload_each_and_keep_the_order():
     cases = [Case(f"test.{name}.default", "float32", f"s/{n}") for name in "aba" for n in range(130)]
     chunks = list(local._chunks(cases))
-    assert [len(chunk) for chunk in chunks] == [100, 30] * 3
+    assert [len(chunk) for chunk in chunks] == [*[16] * 8, 2] * 3
     assert [case for chunk in chunks for case in chunk] == cases
     assert all(len({case.overload for case in chunk}) == 1 for chunk in chunks)
 
@@ -145,7 +158,7 @@ def test_kill_minus_nine_of_a_sweep_keeps_what_was_flushed(tmp_path):
     with start_command("--ops", "normal*600,family", "--dtypes", "float32") as command:
         try:
             until(lambda: (tmp_path / "neuron-ops.sqlite").exists() and stored()[1] == 600)
-            pids = until(lambda: (path := tmp_path / "bank" / "family").exists() and path.read_text().split())
+            pids = until(lambda: (path := tmp_path / "family").exists() and path.read_text().split())
         finally:
             command.kill()
     assert stored()[1] == 600
@@ -155,12 +168,12 @@ def test_kill_minus_nine_of_a_sweep_keeps_what_was_flushed(tmp_path):
 
 def test_ctrl_c_stores_what_is_finished_and_closes_the_run(tmp_path):
     with start_command("--ops", "normal*10,family", "--dtypes", "float32") as command:
-        until((tmp_path / "bank" / "family").exists)
+        until((tmp_path / "family").exists)
         command.send_signal(signal.SIGINT)
         assert command.wait(10) == 130
     run_row, count = stored()
     assert (run_row.state, count) == ("failed", 10)
-    for pid in (tmp_path / "bank" / "family").read_text().split():
+    for pid in (tmp_path / "family").read_text().split():
         until(lambda pid=pid: is_dead(int(pid)))
 
 
@@ -240,7 +253,7 @@ def test_a_terminal_gets_a_bar_with_rate_and_counts():
 def test_bad_options_end_with_2_and_a_sentence_before_anything_runs(tmp_path, capsys, arguments, words):
     assert run(["sweep", *arguments]) == 2
     assert words in capsys.readouterr().err
-    assert list(tmp_path.iterdir()) == [tmp_path / "bank"]
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

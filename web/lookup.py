@@ -20,11 +20,10 @@ _PIECE = 3
 
 
 def exact_hits(conn: Connection, text: str) -> tuple[OpRow, ...]:
-    """Return the one overload of this very name, else all overloads of the operator of this name, else nothing."""
+    """Return the overload of this very name, or all overloads of the operator of this name, or nothing."""
     asked = read_spelling(text)
     ranked = [(rank(op.name, asked), op) for op in search(conn, text, limit=_MOST_OVERLOADS)]
-    overloads = tuple(op for fit, op in ranked if fit == 0)
-    return overloads or tuple(op for fit, op in ranked if fit is not None and fit <= EXACT)
+    return tuple(op for fit, op in ranked if fit is not None and fit <= EXACT)
 
 
 def nearest(conn: Connection, text: str) -> tuple[OpRow, ...]:
@@ -33,9 +32,8 @@ def nearest(conn: Connection, text: str) -> tuple[OpRow, ...]:
     Two at most are of one operator: its page leads to the others.
     """
     name = "_".join(read_spelling(text).words).removeprefix("aten.").partition(".")[0]
-    found = search(conn, name, limit=_NEAR)
-    if not found and len(name) >= _PIECE:  # a typo spares the beginning or the end
-        found = search(conn, name[:_PIECE], limit=_WIDE) + search(conn, name[-_PIECE:], limit=_WIDE)
+    # A typo spares the beginning or the end.
+    found = search(conn, name[:_PIECE], limit=_WIDE) + search(conn, name[-_PIECE:], limit=_WIDE)
     by_packet: dict[str, list[OpRow]] = {}
     for op in dict.fromkeys(found):
         by_packet.setdefault(op.packet, []).append(op)

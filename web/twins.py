@@ -29,7 +29,7 @@ def run_json(run: RunRow) -> dict[str, Any]:
     """Return a run with its provenance; times are ISO 8601 in UTC, `cases` has cases by status letter."""
     return {
         "slug": run.slug, "target": run.target, "evidence": run.evidence,
-        "evidence_definition": f"{EVIDENCE[run.evidence].definition} {EVIDENCE[run.evidence].limits}".strip(),
+        "evidence_definition": EVIDENCE[run.evidence].definition,
         "versions": dict(run.versions), "state": run.state, "started": run.started.isoformat(),
         "finished": run.finished.isoformat() if run.finished else None, "seed": run.seed, "planned": run.planned,
         "cases": dict(run.counts), "dtypes": list(run.dtypes), "selection": run.selection,

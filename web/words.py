@@ -31,7 +31,7 @@ STATUSES: dict[str, Word] = {
             "The call ran on the target as itself: by the operator's own kernel there, or by PyTorch's composite "
             "kernel with every part native, and all outputs of every tested case agreed with the CPU reference "
             "within tolerance.",
-            "Nothing about speed, about samples that were not tried, or about other dtypes.", "N",
+            "Anything about speed, about samples that were not tried, or about other dtypes.", "N",
         ),
         Word(
             Status.TRANSLATED, "translated", "translated pass",
@@ -42,8 +42,8 @@ STATUSES: dict[str, Word] = {
         Word(
             Status.FALLBACK, "cpu-fallback", "CPU fallback",
             "All outputs agreed with the reference, but the host CPU computed at least a part of the call. The "
-            "reason is shown.",
-            "What the device itself can do. Never counted as supported.", "C",
+            "reason is shown. Never counted as supported.",
+            "What the device itself can do.", "C",
         ),
         Word(
             Status.WRONG, "wrong", "wrong result",
@@ -131,14 +131,14 @@ EVIDENCE: dict[str, Word] = {
         Word(Evidence.HARDWARE, "hardware", "measured on hardware", "The cases ran on an AWS Trainium device."),
         Word(
             Evidence.SIMULATED, "simulated", "simulated",
-            "The call was dispatched on the simulated neuron device, which carries the operator set that the "
-            "vendor's source of April 2026 registers; the values come from CPU kernels. It predicts how an "
-            "operator would be served.",
-            "Nothing about device numerics, speed or memory.", "sim",
+            "Dispatched on the simulated neuron device, which carries the operator set that the vendor's source of "
+            "April 2026 registers; values come from CPU kernels. It predicts how an operator would be served, it says "
+            "nothing of device numerics, speed or memory.",
         ),
         Word(
             Evidence.DECLARED, "declared", "declared",
-            "A statement of the vendor, not run by us.", "A pass, in any number.", "dec",
+            "A statement of the vendor, not run by us. Never a pass in any number.",
+            "That the call works.",
         ),
     )
 }  # fmt: skip

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _FLUSH_ROWS = 500
 _FLUSH_SECONDS = 2.0  # a kill -9 of the sweep loses at most what finished within these seconds
 _PROGRESS_SECONDS = 0.1
-_CHUNK = 100  # cases that one sandbox takes at a time, all of one overload
+_CHUNK = 16  # cases that one sandbox takes at a time, all of one overload; few, so that the last ones are shared
 _SHOWN = 5  # overloads that the report names as the slowest, and as the worst
 _FINE = frozenset({Status.NATIVE, Status.TRANSLATED, Status.FALLBACK, Status.UNTESTED, Status.NOT_APPLICABLE})
 
@@ -50,7 +50,10 @@ class SweepOptions:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a sweep is: cases done of a total, cases per status, seconds so far."""
+    """How far a sweep is: cases done of a total, cases per status, seconds since the first result.
+
+    The time before the first result, in which the children import torch, would spoil the rate of the first minutes.
+    """
 
     done: int
     total: int
@@ -59,12 +62,12 @@ class Progress:
 
     @property
     def rate(self) -> float:
-        """Return cases per second so far."""
-        return self.done / self.seconds if self.seconds else 0.0
+        """Return cases per second so far, 0 when only the first is done."""
+        return (self.done - 1) / self.seconds if self.seconds else 0.0
 
     @property
     def seconds_left(self) -> float | None:
-        """Return the seconds that the rest takes at this rate, None before the first case is done."""
+        """Return the seconds that the rest takes at this rate, None where there is no rate yet."""
         return (self.total - self.done) / self.rate if self.rate else None
 
 
@@ -229,6 +232,7 @@ class _Tally:
         self._cases = {case.key: case for case in cases}
         self._progress = progress
         self._began = time.monotonic()
+        self._first: float | None = None  # when the first result came
         self._told = 0.0
         self._told_done = 0
         self._done = 0
@@ -243,6 +247,8 @@ class _Tally:
 
     def add(self, result: Result) -> None:
         """Take one result; tells the progress when the last time was a tenth of a second ago."""
+        if self._first is None:
+            self._first = time.monotonic()
         self._done += 1
         self._counts[result.status] += 1
         overload = self._cases[result.case].overload
@@ -256,10 +262,10 @@ class _Tally:
 
     def tell(self) -> None:
         """Tell the progress, unless nothing has changed."""
-        if self._done == self._told_done:
+        if self._done == self._told_done or self._first is None:
             return
         self._told, self._told_done = time.monotonic(), self._done
-        self._progress(Progress(self._done, len(self._cases), dict(self._counts), self.seconds))
+        self._progress(Progress(self._done, len(self._cases), dict(self._counts), self._told - self._first))
 
     def slowest(self) -> tuple[tuple[Case, float], ...]:
         """Return the slowest cases with their milliseconds, one an overload, the slowest first."""

@@ -24,7 +24,7 @@ _PATIENCE = 60.0  # seconds a wait; there is no deadline, since building the sam
 
 @dataclass(frozen=True, slots=True)
 class PlanRequest:
-    """What the user chose: `ops` are globs of overload names, or ``core`` or ``all``; `limit` bounds the cases."""
+    """What the user chose: `ops` are globs, ``core`` or ``all``; `limit` bounds an overload and dtype's samples."""
 
     target: str
     ops: tuple[str, ...]
@@ -35,8 +35,8 @@ class PlanRequest:
 
     @property
     def selection(self) -> str:
-        """Return the choice as text, for the run's row: ``core, float32 bfloat16, at most 100 cases``."""
-        limit = f", at most {self.limit} cases" if self.limit is not None else ""
+        """Return the choice as text, for the run's row: ``core, float32 bfloat16, at most 3 samples``."""
+        limit = f", at most {self.limit} samples" if self.limit is not None else ""
         return f"{' '.join(self.ops)}, {' '.join(self.dtypes)}{limit}"
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 RUNNER = "neuron_ops.op_tests.runner:open_session"
 _TICK = 0.05  # seconds between two looks at a silent child: its memory, its deadline, a wish to stop
-_CHUNK = 64  # cases a command: with names of up to 500 characters it fits the 64 KiB of a pipe
+_CHUNK = 16  # cases a command: few, so that sandboxes side by side share the last ones of a sweep
 _TAIL = 4096  # characters of a traceback that are kept
 _STARTS = 3  # tries before a child that will not start, or a case that cannot be started, is given up
 

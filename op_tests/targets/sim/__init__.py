@@ -107,4 +107,5 @@ class Sim:
 
     def plant(self, plants: Mapping[str, str]) -> None:
         """Plant faults for the rest of the process: overload → fault (see faults.py)."""
-        kernels.planted(state, plants).__enter__()
+        kernels.check_plants(plants)
+        state.faults.update(plants)

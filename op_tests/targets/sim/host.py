@@ -11,7 +11,7 @@ import torch
 from neuron_ops.op_tests.targets.sim import memory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
 _CPU = torch.device("cpu")
 _NUMBERS = (bool, int, float, complex)
@@ -153,7 +153,7 @@ def _attempt(
     head = {i: aliases.map(v, written=True) for i, v in enumerate(args) if i in positions}
     host_args = [head[i] if i in head else aliases.map(v) for i, v in enumerate(args)]
     host_kwargs = {k: written[k] if k in written else aliases.map(v) for k, v in kwargs.items()}
-    _wrap_numbers(signature, host_args, host_kwargs)
+    host_args, host_kwargs = wrap_numbers(signature, host_args, host_kwargs)
     if narrow:
         _narrow_written(aliases, narrow)
         host_args = [v if i in head else _round_all(v, narrow) for i, v in enumerate(host_args)]
@@ -171,13 +171,35 @@ def _narrow_written(aliases: _Aliases, narrow: Mapping[torch.dtype, torch.dtype]
             host.copy_(rounded(host, narrow))
 
 
-def _wrap_numbers(signature: Signature, args: list[Any], kwargs: dict[str, Any]) -> None:
-    """Turn Python numbers where the schema says Tensor into tensors (composite kernels pass wrapped numbers)."""
+def wrap_numbers(signature: Signature, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """Return the arguments with Python numbers turned into tensors where the schema says Tensor.
+
+    Composite kernels pass wrapped numbers, which reach a Python kernel as numbers.
+    """
+    args, kwargs = list(args), dict(kwargs)
+    tensors = [value for value in (*args, *kwargs.values()) if isinstance(value, torch.Tensor)]
     for position, name in signature.tensors:
         if position < len(args) and type(args[position]) in _NUMBERS:
-            args[position] = torch.tensor(args[position])
+            args[position] = _wrapped(args[position], tensors)
         elif type(kwargs.get(name)) in _NUMBERS:
-            kwargs[name] = torch.tensor(kwargs[name])
+            kwargs[name] = _wrapped(kwargs[name], tensors)
+    return args, kwargs
+
+
+_WIDEST = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
+
+
+def _category(dtype: torch.dtype) -> int:
+    return 3 if dtype.is_complex else 2 if dtype.is_floating_point else 0 if dtype == torch.bool else 1
+
+
+def _wrapped(number: complex, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Return a 0-dim tensor that promotes as a wrapped number does: it never widens a dtype of its own category."""
+    wide = _WIDEST[type(number)]
+    peers = [tensor for tensor in tensors if _category(tensor.dtype) >= _category(wide)]
+    if any(tensor.dim() for tensor in peers):
+        return torch.tensor(number, dtype=wide)  # beside a tensor with dimensions a 0-dim one never decides the dtype
+    return torch.tensor(number, dtype=peers[0].dtype) if peers else torch.tensor(number)
 
 
 def _outputs(

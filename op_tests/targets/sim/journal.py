@@ -11,7 +11,7 @@ from neuron_ops.op_tests.records import FallbackReason, Part, Route, worst_route
 from neuron_ops.op_tests.targets.served import Served
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 
 @dataclass(slots=True)
@@ -47,6 +47,8 @@ class Journal:
     """
 
     def __init__(self) -> None:
+        self.on_entry: Callable[[Entry, BaseException | None], None] | None = None
+        """Takes each call made from outside when it ends, with what it raised; entries are then not kept."""
         self._lock = threading.Lock()
         self._entries: list[Entry] = []
         self._thread = threading.local()
@@ -55,16 +57,22 @@ class Journal:
     def inside(self, entry: Entry) -> Iterator[None]:
         """Add the entry; calls made within the context are recorded below it."""
         parent: Entry | None = getattr(self._thread, "current", None)
-        if parent is None:
+        if parent is not None:
+            parent.below.append(entry)
+        elif self.on_entry is None:
             with self._lock:
                 self._entries.append(entry)
-        else:
-            parent.below.append(entry)
         self._thread.current = entry
+        raised: BaseException | None = None
         try:
             yield
+        except BaseException as error:
+            raised = error
+            raise
         finally:
             self._thread.current = parent
+            if parent is None and self.on_entry is not None:
+                self.on_entry(entry, raised)
 
     def current(self) -> Entry | None:
         """Return the entry that this thread is inside of, or None."""
@@ -81,6 +89,10 @@ class Journal:
             return tuple(self._entries)
 
 
+ALLOCATIONS = frozenset({"aten.empty.memory_format", "aten.empty_strided.default"})
+"""What composite kernels call to have room for their outputs: no part of the work."""
+
+
 def summarize(overload: str, entries: Sequence[Entry]) -> Served:
     """Return how a call of `overload` was served by the entries that it caused.
 
@@ -88,7 +100,7 @@ def summarize(overload: str, entries: Sequence[Entry]) -> Served:
     such as `contiguous` of a contiguous tensor, is native: there was no work to do.
     """
     leaves = [leaf for entry in entries for leaf in entry.leaves()]
-    working = [leaf for leaf in leaves if not leaf.view] or leaves
+    working = [leaf for leaf in leaves if not leaf.view and leaf.overload not in ALLOCATIONS] or leaves
     own = len(entries) == 1 and entries[0].overload == overload and not entries[0].composite
     counts: dict[tuple[str, Route | None], int] = {}
     for leaf in working:
@@ -101,7 +113,7 @@ def summarize(overload: str, entries: Sequence[Entry]) -> Served:
     return Served(
         route=route,
         reason=reason,
-        received=leaves[0].overload if leaves else None,
+        received=working[0].overload if working else None,
         composite=not own,
         parts=() if own else tuple(Part(name, route_, n) for (name, route_), n in counts.items()),
     )

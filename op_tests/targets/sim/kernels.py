@@ -21,7 +21,7 @@ from neuron_ops.op_tests.targets.sim import entry_points, faults, host, memory
 from neuron_ops.op_tests.targets.sim.journal import Entry, Journal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from neuron_ops.op_tests.targets.sim.profile import Profile
 
@@ -30,10 +30,12 @@ _CPU_KEY = torch._C.DispatchKeySet(_KEY.CPU)
 _COMPOSITE_KEYS = (_KEY.CompositeExplicitAutograd, _KEY.CompositeExplicitAutogradNonFunctional)
 
 _LEFT_COMPOSITE = frozenset(
-    {"aten._to_copy.default", "aten.copy_.default", "aten.lift.default", "aten.lift_fresh.default", "aten.detach.default"}
-)
-"""Composite kernels that must stay: they move data between devices through `_copy_from`; and `detach`, whose result must not
-have met Python before `Parameter` makes it a subclass (torch 2.13: RuntimeError in `_make_subclass`)."""
+    {"aten._to_copy.default", "aten.copy_.default", "aten.lift.default", "aten.lift_fresh.default", "aten.detach.default",
+     "aten.rms_norm.default", "aten.contiguous.default"}
+)  # fmt: skip
+"""Overloads that keep PyTorch's own kernel. Copies move data between devices through `_copy_from`. The result of `detach` must
+not have met Python before `Parameter` makes it a subclass (torch 2.13: RuntimeError in `_make_subclass`). The vendor registers
+`rms_norm` and `contiguous` above autograd, as composites over `_fused_rms_norm` and `clone`, which PyTorch's own are too."""
 
 _GEOMETRY = (
     "aten.view.default", "aten.as_strided.default", "aten._reshape_alias.default", "aten.unfold.default", "aten.set_.source_Tensor",
@@ -76,7 +78,7 @@ class Kernel:
                 return self._serve(entry, dtypes, args, kwargs)
             return self._spoilt(fault, entry, dtypes, args, kwargs)
 
-    def _serve(self, entry: Entry, dtypes: list[torch.dtype], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _serve(self, entry: Entry, dtypes: list[torch.dtype], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         self._refuse_mixed_devices(args, kwargs)
         registration = self.state.profile.registrations.get(self.name)
         if registration is not None:
@@ -89,6 +91,7 @@ class Kernel:
             return self._compute(args, kwargs, narrow)
         if self.composite is not None:
             entry.composite = True
+            args, kwargs = host.wrap_numbers(self.signature, args, kwargs)
             return self.op._op_dk(self.composite, *args, **kwargs)
         return self._on_host(entry, FallbackReason.UNIMPLEMENTED, args, kwargs)
 
@@ -204,6 +207,8 @@ def _copy_from_and_resize(source: torch.Tensor, destination: torch.Tensor) -> to
 
 
 def _resize(tensor: torch.Tensor, size: list[int], *, memory_format: Any = None) -> torch.Tensor:
+    if tensor.shape == torch.Size(size) and memory_format is None:
+        return tensor  # ATen keeps even odd strides where the size stays
     fresh = torch.empty(size, dtype=tensor.dtype, memory_format=memory_format or torch.contiguous_format)
     needed = (tensor.storage_offset() + fresh.numel()) * tensor.element_size()
     storage = tensor.untyped_storage()
@@ -304,12 +309,17 @@ def make_kernel(op: torch._ops.OpOverload, state: State) -> Kernel:
     return _kernels[op]
 
 
-@contextlib.contextmanager
-def planted(state: State, plants: Mapping[str, str]) -> Iterator[None]:
-    """Plant faults (overload → fault) for the time of the context; raises BadInput for an unknown overload or fault."""
+def check_plants(plants: Mapping[str, str]) -> None:
+    """Raise BadInput for an unknown overload or fault."""
     for name, fault in plants.items():
         catalogue.resolve(name)
         faults.check_fault(fault)
+
+
+@contextlib.contextmanager
+def planted(state: State, plants: Mapping[str, str]) -> Iterator[None]:
+    """Plant faults (overload → fault) for the time of the context; raises BadInput for an unknown overload or fault."""
+    check_plants(plants)
     before = dict(state.faults)
     state.faults.update(plants)
     try:

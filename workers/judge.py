@@ -1,0 +1,165 @@
+"""Runs a user's model in a child process and returns what it would meet on the device (never imports torch).
+
+The child is this module too, started as ``python -m neuron_ops.workers.judge``: the user's code runs there and only there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import os
+import re
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from neuron_ops.op_tests.capture.report import Failure, Report, Request, Row, sorted_rows
+from neuron_ops.op_tests.records import BadInput
+from neuron_ops.workers.lifeline import Lifeline, resolve
+from neuron_ops.workers.process import ChildProcess, Garbled, Gone, how_it_ended
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+SESSION = "neuron_ops.op_tests.capture.session:capture"
+_TICK = 0.05  # seconds between two looks at a silent child
+_START_SECONDS = 300.0  # importing torch on a slow disk
+_GRACE_SECONDS = 2.0
+_ON_DEVICE = ("move", "forward", "backward", "optimizer step")
+_FRAME = re.compile(r'File "(.+?)", line (\d+)')
+_DOING = {
+    "import": "importing the file", "construction": "building the model", "inputs": "making the inputs",
+    "move": "moving the model to the device", "forward": "the forward pass", "backward": "the backward pass",
+    "optimizer step": "the optimizer step",
+}  # fmt: skip
+
+
+def judge(request: Request, *, seconds: float, memory: int) -> Report:
+    """Return what the check found; never raises for what the user's code does.
+
+    `seconds` bounds the user's code from its import to its end, `memory` the bytes of the child's resident set. Raises
+    BadInput where the file does not say what to run. A failure on the device is tried again on the CPU, which tells a
+    finding about the device from a fault of the code.
+    """
+    if importlib.util.find_spec("torch") is None:
+        raise BadInput("torch is not installed; expected it for `check`; run `pip install 'neuron-ops[run]'`")
+    report = _attempt(request, seconds, memory)
+    if report.failure is not None and "does not require grad" in report.failure.message and not request.grad:
+        # forward takes gradients itself: no_grad, which is ours, broke it
+        request = dataclasses.replace(request, grad=True)
+        report = _attempt(request, seconds, memory)
+    failure = report.failure
+    if failure is None or failure.phase not in _ON_DEVICE or failure.kind not in ("raised", "crash"):
+        return report
+    on_cpu = _attempt(dataclasses.replace(request, device="cpu"), seconds, memory)
+    if on_cpu.failure is None:
+        return dataclasses.replace(report, failure=dataclasses.replace(failure, device_only=True))
+    return report
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What the child has said so far."""
+
+    phase: str = "start"
+    model: str | None = None
+    inputs: str | None = None
+    versions: dict[str, str] = field(default_factory=dict)
+    rows: dict[tuple[str, str | None], Row] = field(default_factory=dict)
+    failure: Failure | None = None
+    done: bool = False
+
+    def take(self, event: Sequence[Any]) -> None:
+        """Take one event; raises Garbled for anything else, BadInput for the child's own sentence."""
+        match event:
+            case ["phase" | "model" | "inputs" as name, str(text)]:
+                setattr(self, name, text)
+            case ["versions", dict(versions)]:
+                self.versions = versions
+            case ["row", dict(data)]:
+                row = Row.from_json(data)
+                self.rows[row.overload, row.dtype] = row
+            case ["failed", dict(data)]:
+                self.failure = Failure(**data)
+                self.done = True
+            case ["done"]:
+                self.done = True
+            case ["bad", str(sentence)]:
+                raise BadInput(sentence)
+            case ["ready"]:
+                pass
+            case _:
+                raise Garbled
+
+
+def _attempt(request: Request, seconds: float, memory: int) -> Report:
+    """Run the request once in a fresh child and return the report."""
+    child = ChildProcess("neuron_ops.workers.judge")
+    seen = _Seen()
+    try:
+        child.send(dataclasses.asdict(request))
+        ended = _follow(child, seen, seconds, memory)
+    except (Gone, Garbled) as event:
+        ended = _ended_itself(child, garbled=isinstance(event, Garbled))
+    finally:
+        status, words = child.end()
+    if seen.phase == "start" and not seen.done:
+        raise RuntimeError(f"the child of the check did not start ({how_it_ended(status)}):\n{words}")
+    failure = seen.failure
+    if failure is None and not seen.done:
+        kind, sentence = ended or ("crash", "")
+        where, stack = _where(words, Path(request.file).parent)
+        doing = _DOING.get(seen.phase, seen.phase)
+        at = f", in {where}" if where else ""
+        failure = Failure(kind, seen.phase, sentence.format(doing=doing, how=how_it_ended(status), at=at), stack, where)
+    return Report(
+        request, seen.model, seen.inputs, seen.versions, sorted_rows(seen.rows.values()), failure, words
+    )
+
+
+def _follow(child: ChildProcess, seen: _Seen, seconds: float, memory: int) -> tuple[str, str] | None:
+    """Read events until the child has said its last; returns the kind and the sentence where a limit ended it."""
+    end = time.monotonic() + _START_SECONDS
+    while not seen.done:
+        event = child.receive(_TICK)
+        if event is not None:
+            started = seen.phase != "start"
+            seen.take(event)
+            if event[0] == "ready" and not started:
+                end = time.monotonic() + seconds
+        if child.resident() > memory:
+            return "memory", f"{{doing}} took more than the {memory / (1 << 20):.0f} MiB of --memory"
+        if time.monotonic() > end:
+            child.abort(_GRACE_SECONDS)
+            return "timeout", f"stopped after {seconds:g} s (--timeout) in {{doing}}{{at}}"
+    return None
+
+
+def _ended_itself(child: ChildProcess, *, garbled: bool) -> tuple[str, str]:
+    if garbled:
+        return "crash", "the code wrote to the private pipe of the check during {doing}"
+    child.wait(_GRACE_SECONDS)
+    return "crash", "the code ended its process ({how}) during {doing}{at}"
+
+
+def _where(words: str, folder: Path) -> tuple[str | None, str]:
+    """Return ``file:line`` of the user's innermost frame in a fatal error's stack, and that stack."""
+    fatal = words.rfind("Fatal Python error")
+    if fatal < 0:
+        return None, ""
+    for name, line in _FRAME.findall(words[fatal:]):
+        path = Path(name)
+        if path.is_relative_to(folder) and "site-packages" not in path.parts:
+            return f"{path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path}:{line}", words[fatal:]
+    return None, words[fatal:]
+
+
+def _serve(lifeline: Lifeline) -> None:
+    """Run the one request that comes in."""
+    os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"  # an installed backend would take the key of the simulated one
+    resolve(SESSION)(Request(**lifeline.receive()), lifeline.send)
+
+
+if __name__ == "__main__":
+    _serve(Lifeline.from_arguments())
