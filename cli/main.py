@@ -8,7 +8,6 @@ import traceback
 from typing import TYPE_CHECKING, NoReturn
 
 import click
-
 from neuron_ops.op_tests.records import BadInput, InputFailed
 
 if TYPE_CHECKING:

@@ -20,7 +20,9 @@ _SECONDS = 120
 @click.command()
 @click.argument("case")
 @click.option("--target", default="sim", show_default=True, help="Where the script repeats the call beside the CPU.")
-@click.option("--run", "run_it", is_flag=True, help="Run the script instead of printing it; exit code 1 where the sides differ.")
+@click.option(
+    "--run", "run_it", is_flag=True, help="Run the script instead of printing it; exit code 1 where the sides differ."
+)
 @click.option("--db", "database", metavar="URL", help="Database URL or SQLite file (default: from the settings).")
 def repro(case: str, target: str, run_it: bool, database: str | None) -> None:
     """Print a standalone script that repeats one case; CASE is its key or the first digits of it.
@@ -53,7 +55,9 @@ def _stored(prefix: str, url: str) -> Case:
     finally:
         engine.dispose()
     if row is None:
-        raise BadInput(f"no case {prefix!r} in {url}; expected the key of a stored case; the site and `sweep` show keys")
+        raise BadInput(
+            f"no case {prefix!r} in {url}; expected the key of a stored case; the site and `sweep` show keys"
+        )
     return row.case
 
 

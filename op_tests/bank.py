@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Self
 
 import torch
-
 from neuron_ops.op_tests.packing import Sample
 from neuron_ops.op_tests.records import BANK_VERSION, BadInput, Case
 
@@ -67,7 +66,9 @@ class BankWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._connection.commit()
         self._connection.close()
         if kind is None:
@@ -86,7 +87,11 @@ class Bank:
     def cases(self, overload: str, dtype: str) -> list[Case]:
         """Return the cases of one overload and dtype in a stable order; none where no sample was recorded."""
         rows = self._query(dtype, "SELECT label, variants FROM sample WHERE overload = ? ORDER BY label", overload)
-        return [Case(overload, dtype, label, variant, self.seed) for label, variants in rows for variant in json.loads(variants)]
+        return [
+            Case(overload, dtype, label, variant, self.seed)
+            for label, variants in rows
+            for variant in json.loads(variants)
+        ]
 
     def overloads(self, dtype: str) -> frozenset[str]:
         """Return the overloads that have samples in a dtype."""
@@ -122,7 +127,9 @@ class Bank:
                 if child.wait() != 0:
                     log.seek(0)
                     words = log.read()[-2000:].decode(errors="replace")
-                    raise RuntimeError(f"recording samples of {dtype} ended with exit code {child.returncode}:\n{words}")
+                    raise RuntimeError(
+                        f"recording samples of {dtype} ended with exit code {child.returncode}:\n{words}"
+                    )
 
     def _recording(self, dtype: str, log: IO[bytes]) -> subprocess.Popen[bytes]:
         path = bank_file(self.folder, dtype, self.seed)
@@ -163,24 +170,34 @@ def _follow(children: Mapping[str, subprocess.Popen[bytes]], progress: Callable[
                     with contextlib.suppress(ValueError):  # anything else is chatter of a library
                         _, done, total, text = json.loads(line)
                         counts[dtype] = (done, total)
-                        progress(sum(d for d, _ in counts.values()), sum(t for _, t in counts.values()), f"{dtype} {text}")
+                        progress(
+                            sum(d for d, _ in counts.values()), sum(t for _, t in counts.values()), f"{dtype} {text}"
+                        )
 
 
 def _connect(path: Path, dtype: str) -> sqlite3.Connection:
     """Return a read-only connection; raises BadInput for a missing, damaged or foreign file."""
     remedy = "delete it and run `neuron-ops bank build`"
     if not path.exists():
-        raise BadInput(f"no sample bank at {path}; expected one for {dtype}; run `neuron-ops bank build --dtypes {dtype}`")
+        raise BadInput(
+            f"no sample bank at {path}; expected one for {dtype}; run `neuron-ops bank build --dtypes {dtype}`"
+        )
     connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
     try:
         (application,) = connection.execute("PRAGMA application_id").fetchone()
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         (check,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-        meta = dict(connection.execute("SELECT key, value FROM meta").fetchall()) if application == _APPLICATION_ID else {}
+        meta = (
+            dict(connection.execute("SELECT key, value FROM meta").fetchall()) if application == _APPLICATION_ID else {}
+        )
     except sqlite3.DatabaseError as error:
         raise BadInput(f"{path} is damaged ({error}); expected a sample bank; {remedy}") from error
     if application != _APPLICATION_ID or version != BANK_VERSION or check != "ok":
-        raise BadInput(f"{path} is no sample bank of version {BANK_VERSION} (version {version}, check {check}); {remedy}")
+        raise BadInput(
+            f"{path} is no sample bank of version {BANK_VERSION} (version {version}, check {check}); {remedy}"
+        )
     if meta.get("torch") != torch.__version__.partition("+")[0] or meta.get("dtype") != dtype:
-        raise BadInput(f"{path} was recorded with torch {meta.get('torch')} for {meta.get('dtype')}, expected {torch.__version__}, {dtype}; {remedy}")
+        raise BadInput(
+            f"{path} was recorded with torch {meta.get('torch')} for {meta.get('dtype')}, expected {torch.__version__}, {dtype}; {remedy}"
+        )
     return connection

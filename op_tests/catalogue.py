@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
-
 from neuron_ops.op_tests.records import BadInput, Denominators, Operator
 
 if TYPE_CHECKING:
@@ -170,7 +169,15 @@ def operators() -> tuple[Operator, ...]:
         packet = qualified[6:].partition(".")[0]
         tags = tuple(sorted(str(tag).rpartition(".")[2] for tag in op.tags))
         found.append(
-            Operator(str(op), str(op._schema), tags, _family(packet), _kind(op._schema), _tier(qualified), _excluded(qualified, op))
+            Operator(
+                str(op),
+                str(op._schema),
+                tags,
+                _family(packet),
+                _kind(op._schema),
+                _tier(qualified),
+                _excluded(qualified, op),
+            )
         )
     return tuple(sorted(found, key=lambda operator: operator.name))
 

@@ -58,14 +58,19 @@ class Sample:
             position += size
         return cls(tree, tuple(storages))
 
-    def unpack(self, device: str = "cpu", *, wide: bool = False, on_host: Sequence[int] = ()) -> tuple[list[Any], dict[str, Any]]:
+    def unpack(
+        self, device: str = "cpu", *, wide: bool = False, on_host: Sequence[int] = ()
+    ) -> tuple[list[Any], dict[str, Any]]:
         """Return fresh (args, kwargs) on the device, aliasing among themselves exactly as the recorded ones did.
 
         With `wide`, floating-point tensors and dtype arguments become float64 and complex ones complex128. Arguments at
         the positions `on_host` stay on the CPU.
         """
         unpacker = _Unpacker(self, device, wide)
-        args = [_Unpacker(self, "cpu", wide).decode(a) if i in on_host else unpacker.decode(a) for i, a in enumerate(self.tree["args"])]
+        args = [
+            _Unpacker(self, "cpu", wide).decode(a) if i in on_host else unpacker.decode(a)
+            for i, a in enumerate(self.tree["args"])
+        ]
         return args, {name: unpacker.decode(value) for name, value in self.tree["kwargs"].items()}
 
     def tensors(self) -> Iterator[dict[str, Any]]:
@@ -91,7 +96,7 @@ def pack(args: Sequence[Any], kwargs: dict[str, Any]) -> Sample:
 def _extent(tensor: torch.Tensor) -> tuple[int, int]:
     """Return the first byte and the byte after the last that the tensor reads in its storage."""
     size = tensor.element_size()
-    start = tensor.storage_offset() * size
+    start = int(tensor.storage_offset()) * size
     if not tensor.numel():
         return start, start
     reach = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
@@ -124,7 +129,11 @@ class _Packer:
         raise Unpackable(f"an argument of type {type(value).__name__}")
 
     def _tensor(self, tensor: torch.Tensor) -> dict[str, Any]:
-        if type(tensor) not in (torch.Tensor, torch.nn.Parameter) or tensor.layout != torch.strided or tensor.is_quantized:
+        if (
+            type(tensor) not in (torch.Tensor, torch.nn.Parameter)
+            or tensor.layout != torch.strided
+            or tensor.is_quantized
+        ):
             raise Unpackable(f"a tensor of type {type(tensor).__name__}, layout {tensor.layout}")
         if tensor._is_zerotensor() or tensor.device.type != "cpu":
             raise Unpackable("a tensor without memory on the CPU")
@@ -163,7 +172,7 @@ class _Packer:
 def _bytes(storage: torch.UntypedStorage, first: int, last: int) -> bytes:
     if last <= first:
         return b""
-    whole = torch.empty(0, dtype=torch.uint8).set_(storage)  # type: ignore[call-overload]
+    whole = torch.empty(0, dtype=torch.uint8).set_(storage)
     return bytes(whole[first:last].numpy().tobytes())
 
 

@@ -38,7 +38,9 @@ def check_dtypes(dtypes: Sequence[str]) -> None:
             raise BadInput(f"unknown dtype {dtype!r}; expected one of {', '.join(DTYPES)}; {hint}")
 
 
-def make_plan(target: str, ops: Sequence[str], dtypes: Sequence[str], limit: int | None, seed: int, bank_folder: Path) -> Plan:
+def make_plan(
+    target: str, ops: Sequence[str], dtypes: Sequence[str], limit: int | None, seed: int, bank_folder: Path
+) -> Plan:
     """Return the plan of a sweep, recording the samples that the bank lacks first.
 
     `limit` is the most samples of one overload and dtype. While recording, progress goes to standard output as lines

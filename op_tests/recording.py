@@ -17,15 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 import torch
-from torch._dispatch.python import enable_python_dispatcher
-from torch._subclasses.schema_check_mode import SchemaCheckMode
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_flatten, tree_map
-
 from neuron_ops.op_tests import catalogue
 from neuron_ops.op_tests.calls import perform
 from neuron_ops.op_tests.packing import Sample, Unpackable, pack
 from neuron_ops.op_tests.tolerances import rows_for
+from torch._dispatch.python import enable_python_dispatcher
+from torch._subclasses.schema_check_mode import SchemaCheckMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_flatten, tree_map
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -100,12 +99,12 @@ class _BelowAutograd(TorchDispatchMode):
         super().__init__()
         self._recorder = recorder
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # noqa: ARG002
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         self._recorder.seen(func, args, kwargs or {})
         return func(*args, **(kwargs or {}))
 
 
-class _AboveAutograd(SchemaCheckMode):  # type: ignore[misc]
+class _AboveAutograd(SchemaCheckMode):
     """Sees composite implicit operators before they open into their parts.
 
     torch 2.13 admits only this class and its children as a mode at the PreDispatch key.
@@ -125,7 +124,7 @@ class _AboveAutograd(SchemaCheckMode):  # type: ignore[misc]
         self._python.close()
         TorchDispatchMode.__exit__(self, *error)
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # noqa: ARG002
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         self._recorder.seen(func, args, kwargs or {})
         return func(*args, **(kwargs or {}))
 
@@ -134,7 +133,7 @@ def seed_everything(seed: int) -> None:
     """Seed torch's, Python's and NumPy's global generators, which OpInfo draws from."""
     torch.manual_seed(seed)
     random.seed(seed)
-    numpy.random.seed(seed)  # noqa: NPY002 - OpInfo uses the global generator
+    numpy.random.seed(seed)
 
 
 def _detached(value: Any) -> Any:
@@ -145,12 +144,20 @@ def _calls(op: Any, sample: Any, recorder: Recorder, first: bool) -> Iterator[tu
     """Yield (phase, function) for the ways in which OpInfo's tests call an operator with one sample."""
     args, kwargs = sample.args, sample.kwargs
     yield "forward", lambda: _under(_BelowAutograd(recorder), lambda: op(sample.input, *args, **kwargs))
-    yield "composite", lambda: _under(_AboveAutograd(recorder), lambda: op(*_detached((sample.input, *args)), **_detached(kwargs)))
+    yield (
+        "composite",
+        lambda: _under(_AboveAutograd(recorder), lambda: op(*_detached((sample.input, *args)), **_detached(kwargs))),
+    )
     if op.supports_autograd and recorder.dtype in op.supported_backward_dtypes("cpu"):
         yield "backward", lambda: _backward(op, sample, recorder)
     inplace = op.get_inplace() if first else None
     if inplace is not None:
-        yield "inplace", lambda: _under(_BelowAutograd(recorder), lambda: inplace(*_detached((sample.input, *args)), **_detached(kwargs)))
+        yield (
+            "inplace",
+            lambda: _under(
+                _BelowAutograd(recorder), lambda: inplace(*_detached((sample.input, *args)), **_detached(kwargs))
+            ),
+        )
     if first and op.supports_out:
         yield "out", lambda: _out(op, sample, recorder)
 
@@ -165,7 +172,11 @@ def _backward(op: Any, sample: Any, recorder: Recorder) -> None:
     if sample.output_process_fn_grad is not None:
         out = sample.output_process_fn_grad(out)
     ends = [t for t in tree_flatten(out)[0] if isinstance(t, torch.Tensor) and t.requires_grad]
-    leaves = [t for t in tree_flatten((sample.input, sample.args, sample.kwargs))[0] if isinstance(t, torch.Tensor) and t.requires_grad]
+    leaves = [
+        t
+        for t in tree_flatten((sample.input, sample.args, sample.kwargs))[0]
+        if isinstance(t, torch.Tensor) and t.requires_grad
+    ]
     if ends and leaves:
         with _BelowAutograd(recorder):
             torch.autograd.grad(ends, leaves, [torch.ones_like(t) for t in ends], allow_unused=True)
@@ -213,7 +224,11 @@ def _digest(value: Any) -> list[Any]:
     """Return what must be equal in repeated runs: every tensor's bytes, every other value as text."""
     leaves = tree_flatten(value)[0]
     return [
-        (str(t.dtype), tuple(t.shape), t.detach().resolve_conj().resolve_neg().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
+        (
+            str(t.dtype),
+            tuple(t.shape),
+            t.detach().resolve_conj().resolve_neg().contiguous().view(-1).view(torch.uint8).numpy().tobytes(),
+        )
         if isinstance(t, torch.Tensor)
         else repr(t)
         for t in leaves
@@ -222,7 +237,9 @@ def _digest(value: Any) -> list[Any]:
 
 def _dirty_memory() -> None:
     """Leave freed blocks full of ones, so that a kernel that reads memory it did not write gives itself away."""
-    blocks = [torch.full((n,), 0xA5, dtype=torch.uint8) for n in (16, 64, 256, 1024, 4096, 16384, 65536) for _ in range(4)]
+    blocks = [
+        torch.full((n,), 0xA5, dtype=torch.uint8) for n in (16, 64, 256, 1024, 4096, 16384, 65536) for _ in range(4)
+    ]
     del blocks
 
 
@@ -235,7 +252,9 @@ def agreeing_variants(name: str, sample: Sample) -> tuple[str, ...]:
     undefined = any(row.what == "values" for dtype in ("*",) for row in rows_for(name, dtype))
     kept = []
     for variant in ("forward", "backward"):
-        if variant == "backward" and (catalogue.by_name()[name].kind != "functional" or undefined or "backward" in name):
+        if variant == "backward" and (
+            catalogue.by_name()[name].kind != "functional" or undefined or "backward" in name
+        ):
             continue
         digests = []
         with contextlib.suppress(*_REFUSALS):
@@ -262,7 +281,9 @@ def main() -> None:
         sys.stdout.flush()
 
     # The first half of the progress is recording, the second the three runs that each sample must survive.
-    recorder = record(getattr(torch, dtype_name), seed, lambda done, total, name: progress(done, 2 * total, f"records {name}"))
+    recorder = record(
+        getattr(torch, dtype_name), seed, lambda done, total, name: progress(done, 2 * total, f"records {name}")
+    )
     with BankWriter(path, dtype_name, seed) as writer:
         total = len(recorder.shelves)
         for number, (name, shelf) in enumerate(sorted(recorder.shelves.items())):

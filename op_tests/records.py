@@ -174,7 +174,9 @@ class Case:
     @property
     def key(self) -> str:
         """Return the stable id, 32 hex digits: SHA-256 over canonical JSON of the fields and the bank version."""
-        text = json.dumps([self.overload, self.dtype, self.sample, self.variant, self.seed, BANK_VERSION], separators=(",", ":"))
+        text = json.dumps(
+            [self.overload, self.dtype, self.sample, self.variant, self.seed, BANK_VERSION], separators=(",", ":")
+        )
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
-
 from neuron_ops.op_tests import catalogue
 from neuron_ops.op_tests.bank import Bank
 from neuron_ops.op_tests.calls import perform
@@ -51,7 +50,9 @@ class Session:
         sample = self._bank(case.seed).sample(case)
         reference = self._attempt(op, sample, case, "cpu")
         if reference.error is not None:
-            return Result(case.key, Outcome.NOT_APPLICABLE, message=_words(reference.error), reference_ms=reference.milliseconds)
+            return Result(
+                case.key, Outcome.NOT_APPLICABLE, message=_words(reference.error), reference_ms=reference.milliseconds
+            )
         device, served = self._on_target(op, sample, case)
         if device.error is not None:
             return self._failed(case, device, served)
@@ -69,7 +70,14 @@ class Session:
         return attempt, served[0]
 
     def _attempt(
-        self, op: torch._ops.OpOverload, sample: Sample, case: Case, device: str, served: list[Served] | None = None, *, wide: bool = False
+        self,
+        op: torch._ops.OpOverload,
+        sample: Sample,
+        case: Case,
+        device: str,
+        served: list[Served] | None = None,
+        *,
+        wide: bool = False,
     ) -> Attempt:
         """Return what the call did on a device; with `served`, the target's account of it is appended."""
         args, kwargs = sample.unpack(device, wide=wide, on_host=ON_HOST.get(case.overload, ()))

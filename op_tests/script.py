@@ -8,7 +8,6 @@ import zlib
 from typing import TYPE_CHECKING, Any
 
 import torch
-
 from neuron_ops.op_tests.packing import ON_HOST
 
 if TYPE_CHECKING:
@@ -51,14 +50,14 @@ def arguments(device):
 '''
 
 _CALLS = {
-    "forward": '''
+    "forward": """
 def call(device):
     args, kwargs = arguments(device)
     torch.manual_seed({seed})
     return torch.ops.{overload}(*args, **kwargs)
 
-''',
-    "backward": '''
+""",
+    "backward": """
 def call(device):
     args, kwargs = arguments(device)
     leaves = []
@@ -80,10 +79,10 @@ def call(device):
     grads = [grad.reshape(out.shape).to(out.dtype).to(device) for grad, out in zip(grads, ends)]
     return outputs, torch.autograd.grad(ends, leaves, grads, allow_unused=True)
 
-''',
+""",
 }
 
-_TAIL = '''
+_TAIL = """
 def on_cpu(value):
     if isinstance(value, torch.Tensor):
         return value.detach().cpu()
@@ -96,7 +95,7 @@ if __name__ == "__main__":
     print(f"{DEVICE}:", found)
     torch.testing.assert_close(found, expected, equal_nan=True, check_stride=True)
     print("equal within torch.testing's default tolerances")
-'''
+"""
 
 
 def script(case: Case, sample: Sample, *, target: str, device: str) -> str:
@@ -155,7 +154,10 @@ class _Writer:
         key = (number, dtype, device)
         if key not in self._names:
             self._names[key] = f"s{len(self._names)}"
-            sibling = next((n for (i, _, d), n in self._names.items() if i == number and d == device and n != self._names[key]), None)
+            sibling = next(
+                (n for (i, _, d), n in self._names.items() if i == number and d == device and n != self._names[key]),
+                None,
+            )
             if sibling is None:
                 text = base64.b64encode(zlib.compress(self._sample.storages[number], 9)).decode()
                 place = '"cpu"' if device == "cpu" else "device"

@@ -157,7 +157,7 @@ def _no_worse(cpu: Distances, device: Distances, *, zeros: bool) -> torch.Tensor
     """Return where the device is within CPU_FACTOR of the CPU's largest error, absolute as well as relative.
 
     Both, because one alone lets a large element's error hide a wrong small one, or one cancelled sum a wrong large one.
-    All zeros get no factor: they pass only where zero is as near to the truth as the CPU's own answer.
+    All zeros get no factor: they pass only where zero is as near to the truth as the CPU's own answer, in both.
     """
     factor = 1.0 if zeros else CPU_FACTOR
     near = device.error <= factor * cpu.error.max()

@@ -68,14 +68,24 @@ def test_the_ten_entry_points_exist_and_are_outside_the_denominator():
 
 def test_selection():
     assert {o.name for o in catalogue.select(["add.Tensor"])} == {"aten.add.Tensor"}
-    assert {o.name for o in catalogue.select(["aten::add"])} == {"aten.add.Tensor", "aten.add.Scalar", "aten.add.out", "aten.add.Scalar_out"}
+    assert {o.name for o in catalogue.select(["aten::add"])} == {
+        "aten.add.Tensor",
+        "aten.add.Scalar",
+        "aten.add.out",
+        "aten.add.Scalar_out",
+    }
     assert all(o.core for o in catalogue.select(["core"]))
     assert len(catalogue.select(["aten.linalg_q*", "mm"])) == 4
 
 
 @pytest.mark.parametrize(
     ("pattern", "words"),
-    [("ad", "did you mean"), ("nonsense_operator", "expected core, all"), ("aten._nnz", "outside the denominator (sparse layout)"), ("zz*", "expected core, all")],
+    [
+        ("ad", "did you mean"),
+        ("nonsense_operator", "expected core, all"),
+        ("aten._nnz", "outside the denominator (sparse layout)"),
+        ("zz*", "expected core, all"),
+    ],
 )
 def test_selecting_nothing_says_what_to_do(pattern, words):
     with pytest.raises(BadInput, match=re.escape(words)) as error:

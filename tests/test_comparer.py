@@ -95,7 +95,7 @@ def test_strides_where_they_mean_something() -> None:
     assert_wrong(outputs(want, torch.ones(2, 3)), "output 0: stride (3, 1), expected (1, 2)")
     assert_wrong(outputs(torch.ones(1).expand(4), torch.ones(4)), "stride (1,), expected (0,)")
     assert outputs(torch.ones(3, 1, 2), torch.ones(3, 2).as_strided((3, 1, 2), (2, 77, 1))).ok
-    assert outputs(torch.empty(0, 3), torch.empty(3, 0).t()).ok
+    assert outputs(torch.empty(0, 2, 3), torch.empty(0, 3, 2).transpose(1, 2)).ok
 
 
 def test_a_layout() -> None:
@@ -297,6 +297,13 @@ def test_random_results_are_held_to_form_and_mutation_only() -> None:
         judge("aten.normal_.default", make, device(0.3, place=0), random=True), "the memory of argument 0 around"
     )
     assert_wrong(judge("aten.normal_.default", make, torch.clone, random=True), "expected argument 0 itself")
+    noise = judge(
+        "aten.rrelu_with_noise.default",
+        lambda: (-torch.ones(3), torch.zeros(3), 0.1, 0.3, True),
+        lambda a, noise, *rest: a * noise.fill_(0.2),
+        random=True,
+    )
+    assert noise.ok, noise.message
     verdict = judge("aten.bernoulli.default", lambda: (torch.full((3,), 0.5),), lambda p: p.double(), random=True)
     assert_wrong(verdict, "dtype float64, expected float32")
 
@@ -436,7 +443,8 @@ def test_the_true_value_where_the_cpu_overflowed_is_no_fault() -> None:
     assert_wrong(outputs(want, tensor(8.0, 1.0).half(), exact=exact), "infinity placement", "8, expected inf")
     assert_wrong(outputs(want, tensor(7.6, inf).half(), exact=exact), "infinity placement: 1 of 2", "worst at [1]")
     assert_wrong(outputs(want, exact.half()), "infinity placement")
-    beyond = tensor(70000.0, 1.0, dtype=torch.float64)
+    assert_wrong(outputs(tensor(inf, 0.0).half(), tensor(7.6, -0.0).half(), exact=exact * tensor(1, 0)), "sign of zero")
+    beyond = tensor(65530.0, 1.0, dtype=torch.float64)
     assert_wrong(outputs(want, tensor(65504.0, 1.0).half(), exact=beyond), "infinity placement")
 
 
@@ -457,6 +465,9 @@ def test_zeros_never_pass_for_a_long_sum() -> None:
 
 def test_zeros_pass_where_they_are_nearer_to_the_truth_than_the_cpu() -> None:
     assert outputs(tensor(-8.7e-8), tensor(0.0), "aten.sin.default", exact=tensor(1e-16, dtype=torch.float64)).ok
+    # the CPU's 2.5 has one right bit, zero has none
+    verdict = outputs(tensor(2.5e-7), tensor(0.0), "aten.sin.default", exact=tensor(1e-7, dtype=torch.float64))
+    assert_wrong(verdict, "every value is zero")
 
 
 def test_a_sum_in_low_precision() -> None:
@@ -510,6 +521,10 @@ def test_documented_narrow_arithmetic() -> None:
     assert_wrong(verdict(), "worse than CPU")
     assert_wrong(verdict(lambda a: a.half().exp().double(), compute_dtype=torch.float32), "elements wrong")
     assert_wrong(outputs(tensor(1.0), tensor(1.0005), compute_dtype=torch.float64), "1 of 1")
+    a, b = torch.tensor([[1e4, 1e4], [1, 0]]).double(), torch.tensor([[1.0, 1], [-1, 0.1]]).double()
+    rounded = (a @ b) + torch.tensor([[1e-3, 0], [0, 0]]).double()
+    assert judge("aten.mm.default", lambda: (a, b), lambda *_: rounded.clone(), compute_dtype=torch.float32).ok
+    assert not judge("aten.mm.default", lambda: (a, b), lambda *_: rounded.clone()).ok
     moved = judge(
         "aten.clone.default", lambda: (x,), lambda a: a.float().double(), dtype="float64", compute_dtype=torch.float32
     )
@@ -538,6 +553,12 @@ def test_undefined_values() -> None:
         return a.resize_(size).fill_(7)
 
     assert judge("aten.resize_.default", make, device).ok
+
+    def shrinks(a: torch.Tensor, size: list[int]) -> torch.Tensor:
+        a.as_strided((1,), (1,), 3).fill_(7)
+        return a.resize_(size)
+
+    assert judge("aten.resize_.default", lambda: (torch.zeros(4), [2]), shrinks).ok
     assert_wrong(judge("aten.new_empty.default", make, lambda a, size: a.fill_(1).new_empty(size)), "argument 0, which")
 
 

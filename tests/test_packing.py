@@ -85,7 +85,10 @@ def test_everything_else_that_overloads_take():
 
 
 def test_wide_means_float64_and_complex128():
-    sample = pack((torch.ones(2, dtype=torch.bfloat16), torch.ones(2, dtype=torch.complex64), torch.arange(2)), {"dtype": torch.float16})
+    sample = pack(
+        (torch.ones(2, dtype=torch.bfloat16), torch.ones(2, dtype=torch.complex64), torch.arange(2)),
+        {"dtype": torch.float16},
+    )
     args, kwargs = sample.unpack(wide=True)
     assert [a.dtype for a in args] == [torch.float64, torch.complex128, torch.int64]
     assert kwargs["dtype"] == torch.float64

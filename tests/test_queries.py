@@ -10,7 +10,7 @@ import pytest
 import small_run
 import sqlalchemy as sa
 from neuron_ops.cli.main import run as neuron_ops
-from neuron_ops.coverage_db import queries, recorder
+from neuron_ops.coverage_db import queries, recorder, spelling
 from neuron_ops.coverage_db.database import open_database, read, write
 from neuron_ops.coverage_db.numbers import numbers
 from neuron_ops.coverage_db.queries import Matrix, MatrixQuery
@@ -229,6 +229,14 @@ def test_an_overload_page_has_cells_cases_and_siblings(engine: Engine) -> None:
 )
 def test_search_takes_every_spelling(searchable: Engine, text: str, first: list[str]) -> None:
     assert _found(searchable, text)[: len(first)] == first
+
+
+def test_outer_underscores_weigh_less_than_a_longer_name() -> None:
+    asked = spelling.read_spelling("softmax")
+    ranks = [
+        spelling.rank(f"aten.{packet}.default", asked) for packet in ("softmax", "_softmax", "softmax_x", "x_softmax")
+    ]
+    assert ranks == [1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("text", ["", "   ", "()", "nothing like it", "\0\udc80", "%", "_%_"])

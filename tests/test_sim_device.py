@@ -38,7 +38,9 @@ def test_two_training_steps_equal_the_cpu(name):
     torch.manual_seed(0)
     model, batch = MODELS[name]()
     twin = copy.deepcopy(model).to("neuron")
-    optimizers = [torch.optim.AdamW(m.parameters(), lr=0.01, eps=1e-3) for m in (model, twin)]  # eps: keeps rounding from being amplified
+    optimizers = [
+        torch.optim.AdamW(m.parameters(), lr=0.01, eps=1e-3) for m in (model, twin)
+    ]  # eps: keeps rounding from being amplified
     for _ in range(2):
         losses = [model(batch).square().sum(), twin(batch.to("neuron")).square().sum()]
         for loss, optimizer in zip(losses, optimizers, strict=True):
@@ -170,7 +172,13 @@ def test_every_overload_that_reaches_the_key_has_a_kernel():
     registered = set(torch._C._dispatch_get_registrations_for_dispatch_key("PrivateUse1"))
     wanted = {o.name for o in catalogue.operators() if o.excluded is None and o.tier != "T3"}
     missing = {name for name in wanted if catalogue.resolve(name).name() not in registered}
-    assert missing == {"aten._to_copy.default", "aten.copy_.default", "aten.lift.default", "aten.lift_fresh.default", "aten.detach.default"}
+    assert missing == {
+        "aten._to_copy.default",
+        "aten.copy_.default",
+        "aten.lift.default",
+        "aten.lift_fresh.default",
+        "aten.detach.default",
+    }
 
 
 def test_mixed_devices_are_refused_and_host_scalars_are_not():
@@ -184,8 +192,18 @@ def test_mixed_devices_are_refused_and_host_scalars_are_not():
 
 
 def test_numbers_in_place_of_tensors_promote_as_wrapped_numbers():
-    for host in (torch.ones(2, dtype=torch.bfloat16), torch.tensor(1.5, dtype=torch.float16), torch.ones(2, dtype=torch.int8)):
-        for call in (lambda t: t + 1, lambda t: t * 0.5, lambda t: torch.remainder(t, 2), lambda t: t.eq(1), lambda t: t / 3):
+    for host in (
+        torch.ones(2, dtype=torch.bfloat16),
+        torch.tensor(1.5, dtype=torch.float16),
+        torch.ones(2, dtype=torch.int8),
+    ):
+        for call in (
+            lambda t: t + 1,
+            lambda t: t * 0.5,
+            lambda t: torch.remainder(t, 2),
+            lambda t: t.eq(1),
+            lambda t: t / 3,
+        ):
             expected, found = call(host), call(host.to("neuron"))
             assert found.dtype == expected.dtype
             assert torch.equal(found.cpu(), expected)
@@ -236,7 +254,17 @@ def test_the_device_cannot_be_installed_twice():
 
 @pytest.mark.parametrize(
     "dtype",
-    [torch.float64, torch.bfloat16, torch.int8, torch.uint16, torch.uint64, torch.bool, torch.complex32, torch.float8_e4m3fn, torch.float8_e5m2],
+    [
+        torch.float64,
+        torch.bfloat16,
+        torch.int8,
+        torch.uint16,
+        torch.uint64,
+        torch.bool,
+        torch.complex32,
+        torch.float8_e4m3fn,
+        torch.float8_e5m2,
+    ],
     ids=str,
 )
 @pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")

@@ -19,7 +19,12 @@ def served(overload, call, *tensors):
 
 def test_a_registered_overload_is_native():
     found = served("aten.add.Tensor", torch.add, torch.ones(2), torch.ones(2))
-    assert (found.route, found.reason, found.composite, found.received) == (Route.NATIVE, None, False, "aten.add.Tensor")
+    assert (found.route, found.reason, found.composite, found.received) == (
+        Route.NATIVE,
+        None,
+        False,
+        "aten.add.Tensor",
+    )
     assert sim.get_executed_ops() == ["aten::add.Tensor"]
     assert sim.get_fallback_ops() == []
 
@@ -50,9 +55,17 @@ def test_complex_numbers_fail_on_the_device():
 
 def test_integer_indices_do_not_count_as_integer_input():
     index = torch.tensor([[0, 1]])
-    found = served("aten.scatter_add.default", lambda x, i, s: x.scatter_add(0, i, s), torch.zeros(2, 2), index, torch.ones(1, 2))
+    found = served(
+        "aten.scatter_add.default", lambda x, i, s: x.scatter_add(0, i, s), torch.zeros(2, 2), index, torch.ones(1, 2)
+    )
     assert found.route is Route.NATIVE
-    ints = served("aten.scatter_add.default", lambda x, i, s: x.scatter_add(0, i, s), torch.zeros(2, 2).int(), index, torch.ones(1, 2).int())
+    ints = served(
+        "aten.scatter_add.default",
+        lambda x, i, s: x.scatter_add(0, i, s),
+        torch.zeros(2, 2).int(),
+        index,
+        torch.ones(1, 2).int(),
+    )
     assert (ints.route, ints.reason) == (Route.FALLBACK, FallbackReason.FAILED)
 
 
@@ -79,7 +92,9 @@ def test_nothing_can_serve_the_fused_recurrent_cells():
     assert TARGET.served("aten._thnn_fused_lstm_cell.default").route is None
 
 
-@pytest.mark.parametrize(("cell", "bias"), [(c, b) for c in (torch.nn.LSTMCell, torch.nn.GRUCell) for b in (True, False)])
+@pytest.mark.parametrize(
+    ("cell", "bias"), [(c, b) for c in (torch.nn.LSTMCell, torch.nn.GRUCell) for b in (True, False)]
+)
 def test_reference_values_of_the_recurrent_cells_equal_the_cpu(cell, bias, monkeypatch):
     monkeypatch.setattr(sim.state, "serve_unsupported", True)
     host = cell(3, 4, bias=bias)
@@ -91,13 +106,19 @@ def test_reference_values_of_the_recurrent_cells_equal_the_cpu(cell, bias, monke
     device = host.to("neuron")
     found = device(batch.to("neuron"))
     (found[0] if isinstance(found, tuple) else found).square().sum().backward()
-    for want, got in zip(expected if isinstance(expected, tuple) else [expected], found if isinstance(found, tuple) else [found], strict=True):
+    for want, got in zip(
+        expected if isinstance(expected, tuple) else [expected],
+        found if isinstance(found, tuple) else [found],
+        strict=True,
+    ):
         torch.testing.assert_close(got.detach().cpu(), want.detach())
     for want, parameter in zip(grads, device.parameters(), strict=True):
         torch.testing.assert_close(parameter.grad.cpu(), want)
 
 
-@pytest.mark.parametrize("options", [{}, {"is_causal": True}, {"mask": "bool"}, {"mask": "float"}, {"scale": 0.3}, {"heads": 1}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, {"is_causal": True}, {"mask": "bool"}, {"mask": "float"}, {"scale": 0.3}, {"heads": 1}], ids=str
+)
 def test_fused_attention_equals_the_cpu_forward_and_backward(options):
     torch.manual_seed(1)
     heads = options.pop("heads", 2)
@@ -116,12 +137,18 @@ def test_fused_attention_equals_the_cpu_forward_and_backward(options):
         results.append([out.detach().cpu(), *(leaf.grad.cpu() for leaf in leaves)])
     for here, there in zip(*results, strict=True):
         torch.testing.assert_close(there, here, rtol=1e-5, atol=1e-5)
-    assert "aten._scaled_dot_product_fused_attention_overrideable.default" in {e.overload for e in sim.journal.entries()}
+    assert "aten._scaled_dot_product_fused_attention_overrideable.default" in {
+        e.overload for e in sim.journal.entries()
+    }
 
 
 def test_attention_of_other_ranks_is_the_math_composite():
     x = torch.ones(2, 3, 8)
-    found = served("aten.scaled_dot_product_attention.default", lambda q: torch.nn.functional.scaled_dot_product_attention(q, q, q), x)
+    found = served(
+        "aten.scaled_dot_product_attention.default",
+        lambda q: torch.nn.functional.scaled_dot_product_attention(q, q, q),
+        x,
+    )
     assert not any("fused" in part.overload for part in found.parts)
     assert any("bmm" in part.overload for part in found.parts)
 
@@ -134,7 +161,10 @@ def test_linear_keeps_its_gradients():
 
 def test_one_part_on_the_host_makes_the_call_a_fallback():
     entry = Entry("aten.x.default", None, composite=True)
-    entry.below = [Entry("aten.a.default", None, Route.NATIVE), Entry("aten.b.default", None, Route.FALLBACK, FallbackReason.HOST)]
+    entry.below = [
+        Entry("aten.a.default", None, Route.NATIVE),
+        Entry("aten.b.default", None, Route.FALLBACK, FallbackReason.HOST),
+    ]
     found = summarize("aten.x.default", [entry])
     assert (found.route, found.reason, found.received) == (Route.FALLBACK, FallbackReason.HOST, "aten.a.default")
     entry.below[1].route, entry.below[1].reason = Route.TRANSLATED, None
@@ -169,7 +199,9 @@ def test_the_shipped_profile_names_its_source_and_matches_the_installed_torch():
 
 def test_a_row_without_an_operator_is_listed_and_no_error(tmp_path):
     path = tmp_path / "profile.csv"
-    path.write_text("# somewhere, 2026-04-21\noverload,how,narrows_64_bit,limits,source\naten.gone.default,native,yes,,x.py\n")
+    path.write_text(
+        "# somewhere, 2026-04-21\noverload,how,narrows_64_bit,limits,source\naten.gone.default,native,yes,,x.py\n"
+    )
     assert profile.read_profile(path).unmatched() == ("aten.gone.default",)
 
 
@@ -180,7 +212,10 @@ def test_a_row_without_an_operator_is_listed_and_no_error(tmp_path):
         ("# title\nwhat,is,this\n", "columns"),
         ("# title\noverload,how,narrows_64_bit,limits,source\n", "no registrations"),
         ("# title\noverload,how,narrows_64_bit,limits,source\naten.add.Tensor,perhaps,yes,,x\n", "line 3: damaged"),
-        ("# title\noverload,how,narrows_64_bit,limits,source\naten.add.Tensor,native,no,,x\naten.add.Tensor,native,no,,x\n", "line 4"),
+        (
+            "# title\noverload,how,narrows_64_bit,limits,source\naten.add.Tensor,native,no,,x\naten.add.Tensor,native,no,,x\n",
+            "line 4",
+        ),
         ("# title\noverload,how,narrows_64_bit,limits,source\naten.add,native,no,,x\n", "line 3"),
     ],
 )

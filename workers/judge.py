@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from neuron_ops.op_tests.capture.report import Failure, Report, Request, Row, sorted_rows
+from neuron_ops.op_tests.capture.report import DOING, ON_DEVICE, Failure, Report, Request, Row, sorted_rows
 from neuron_ops.op_tests.records import BadInput
 from neuron_ops.workers.lifeline import Lifeline, resolve
 from neuron_ops.workers.process import ChildProcess, Garbled, Gone, how_it_ended
@@ -26,13 +26,8 @@ SESSION = "neuron_ops.op_tests.capture.session:capture"
 _TICK = 0.05  # seconds between two looks at a silent child
 _START_SECONDS = 300.0  # importing torch on a slow disk
 _GRACE_SECONDS = 2.0
-_ON_DEVICE = ("move", "forward", "backward", "optimizer step")
+_FATAL = "Fatal Python error"
 _FRAME = re.compile(r'File "(.+?)", line (\d+)')
-_DOING = {
-    "import": "importing the file", "construction": "building the model", "inputs": "making the inputs",
-    "move": "moving the model to the device", "forward": "the forward pass", "backward": "the backward pass",
-    "optimizer step": "the optimizer step",
-}  # fmt: skip
 
 
 def judge(request: Request, *, seconds: float, memory: int) -> Report:
@@ -50,7 +45,7 @@ def judge(request: Request, *, seconds: float, memory: int) -> Report:
         request = dataclasses.replace(request, grad=True)
         report = _attempt(request, seconds, memory)
     failure = report.failure
-    if failure is None or failure.phase not in _ON_DEVICE or failure.kind not in ("raised", "crash"):
+    if failure is None or failure.phase not in ON_DEVICE or failure.kind not in ("raised", "crash"):
         return report
     on_cpu = _attempt(dataclasses.replace(request, device="cpu"), seconds, memory)
     if on_cpu.failure is None:
@@ -110,12 +105,11 @@ def _attempt(request: Request, seconds: float, memory: int) -> Report:
     if failure is None and not seen.done:
         kind, sentence = ended or ("crash", "")
         where, stack = _where(words, Path(request.file).parent)
-        doing = _DOING.get(seen.phase, seen.phase)
-        at = f", in {where}" if where else ""
+        doing = DOING.get(seen.phase, seen.phase)
+        at = f" at {where}" if where else ""
         failure = Failure(kind, seen.phase, sentence.format(doing=doing, how=how_it_ended(status), at=at), stack, where)
-    return Report(
-        request, seen.model, seen.inputs, seen.versions, sorted_rows(seen.rows.values()), failure, words
-    )
+    printed = words.partition(_FATAL)[0].rstrip()
+    return Report(request, seen.model, seen.inputs, seen.versions, sorted_rows(seen.rows.values()), failure, printed)
 
 
 def _follow(child: ChildProcess, seen: _Seen, seconds: float, memory: int) -> tuple[str, str] | None:
@@ -124,12 +118,14 @@ def _follow(child: ChildProcess, seen: _Seen, seconds: float, memory: int) -> tu
     while not seen.done:
         event = child.receive(_TICK)
         if event is not None:
-            started = seen.phase != "start"
             seen.take(event)
-            if event[0] == "ready" and not started:
+            if event == ["ready"]:
                 end = time.monotonic() + seconds
         if child.resident() > memory:
-            return "memory", f"{{doing}} took more than the {memory / (1 << 20):.0f} MiB of --memory"
+            return (
+                "memory",
+                f"stopped in {{doing}}{{at}}: it took more than the {memory / (1 << 20):.0f} MiB of --memory",
+            )
         if time.monotonic() > end:
             child.abort(_GRACE_SECONDS)
             return "timeout", f"stopped after {seconds:g} s (--timeout) in {{doing}}{{at}}"
@@ -138,21 +134,25 @@ def _follow(child: ChildProcess, seen: _Seen, seconds: float, memory: int) -> tu
 
 def _ended_itself(child: ChildProcess, *, garbled: bool) -> tuple[str, str]:
     if garbled:
-        return "crash", "the code wrote to the private pipe of the check during {doing}"
+        return "crash", "the code wrote to the private pipe of the check in {doing}"
     child.wait(_GRACE_SECONDS)
-    return "crash", "the code ended its process ({how}) during {doing}{at}"
+    return "crash", "the code ended its process ({how}) in {doing}{at}"
 
 
 def _where(words: str, folder: Path) -> tuple[str | None, str]:
-    """Return ``file:line`` of the user's innermost frame in a fatal error's stack, and that stack."""
-    fatal = words.rfind("Fatal Python error")
-    if fatal < 0:
-        return None, ""
-    for name, line in _FRAME.findall(words[fatal:]):
-        path = Path(name)
-        if path.is_relative_to(folder) and "site-packages" not in path.parts:
-            return f"{path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path}:{line}", words[fatal:]
-    return None, words[fatal:]
+    """Return ``file:line`` of the user's innermost frame in a fatal error's stack, and the user's lines of that stack."""
+    _, fatal, stack = words.partition(_FATAL)
+    stack = stack[max(0, stack.find("Current thread")) :]
+    frames = [
+        (found[1], found[2], line)
+        for line in stack.splitlines()
+        if (found := _FRAME.search(line)) and Path(found[1]).is_relative_to(folder) and "site-packages" not in found[1]
+    ]
+    if not frames:
+        return None, fatal and fatal + stack
+    path, here = Path(frames[0][0]), Path.cwd()
+    shown = path.relative_to(here) if path.is_relative_to(here) else path
+    return f"{shown}:{frames[0][1]}", "Stack, innermost first:\n" + "\n".join(line for _, _, line in frames)
 
 
 def _serve(lifeline: Lifeline) -> None:

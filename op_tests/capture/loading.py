@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.nn.modules.loss import _Loss
-
 from neuron_ops.op_tests.records import BadInput
+from torch.nn.modules.loss import _Loss
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -228,10 +227,11 @@ def _classes(module: ModuleType) -> list[Candidate]:
 
 
 def _near_misses(module: ModuleType) -> str:
-    """Return the classes and factories that need arguments, in words, or nothing."""
-    factories = [name for name in FACTORIES if inspect.isfunction(getattr(module, name, None))]
-    names = [cls.__name__ for cls in _own_classes(module)] + factories
-    return f" ({', '.join(names)} cannot be built without arguments)" if names else ""
+    """Return what else the file defines, in words, or nothing."""
+    classes = [cls.__name__ for cls in _own_classes(module)]
+    functions = [n for n, v in vars(module).items() if inspect.isfunction(v) and v.__module__ == module.__name__]
+    named = [f"{kind} {', '.join(names)}" for kind, names in (("classes", classes), ("functions", functions)) if names]
+    return f" (it has {' and '.join(named)})" if named else ""
 
 
 def _suggestion(model: torch.nn.Module) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 import sysconfig
 import threading
@@ -14,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
-
 from neuron_ops.op_tests.capture.report import CallRoute, PartOfRow, Row
 from neuron_ops.op_tests.records import Route
 from neuron_ops.op_tests.targets.sim.journal import summarize
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from neuron_ops.op_tests.targets.sim.journal import Entry
 
 _FLUSH_SECONDS = 0.25
+_REFUSED = re.compile(r"Could not run 'aten::([\w.]+)'")
 _ROUTES = {Route.NATIVE: CallRoute.NATIVE, Route.TRANSLATED: CallRoute.TRANSLATED, Route.FALLBACK: CallRoute.FALLBACK}
 _OURS = str(Path(__file__).parents[2]) + os.sep
 _TORCH = str(Path(torch.__file__).parent) + os.sep
@@ -170,12 +171,10 @@ class Recorder:
 
     def blame(self, error: BaseException) -> str | None:
         """Return the operator that raised the error, its row marked, or None where no operator did."""
-        if self._last_error is None:
-            return None
-        tally, raised = self._last_error
-        if raised is not error and str(raised) != str(error):
-            return None
         with self._lock:
+            tally = self._guilty(error)
+            if tally is None:
+                return None
             if not tally.calls[CallRoute.ERROR]:
                 tally.calls[CallRoute.ERROR] = 1
                 for route in (CallRoute.METADATA, CallRoute.NATIVE, CallRoute.COMPOSITE, CallRoute.FALLBACK):
@@ -186,6 +185,18 @@ class Recorder:
             tally.message = first_line(error)
             self._changed[id(tally)] = tally
         return tally.overload
+
+    def _guilty(self, error: BaseException) -> _Tally | None:
+        if self._last_error is not None:
+            tally, raised = self._last_error
+            if raised is error or str(raised) == str(error):
+                return tally
+        refused = _REFUSED.match(str(error)) if isinstance(error, NotImplementedError) else None
+        if refused is None:
+            return None
+        # The dispatcher found no kernel at all (sparse and quantized keys), so nothing of ours saw the call.
+        overload = f"aten.{refused[1]}" if "." in refused[1] else f"aten.{refused[1]}.default"
+        return self._tallies.setdefault((overload, None), _Tally(overload, None, None, self.phase))
 
     def flush(self) -> None:
         """Send all rows that changed."""
@@ -203,7 +214,7 @@ class Recorder:
 
 def first_line(error: BaseException) -> str:
     """Return the error's type and the first line of its text."""
-    text = str(error).strip().partition("\n")[0]
+    text = str(error).strip().partition("\n")[0].partition(". This could be because")[0]
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 

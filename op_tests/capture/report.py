@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,14 @@ EVIDENCE = (
     "vendor's source registers; this predicts how an operator would be served, it says nothing of device numerics, "
     "speed or memory."
 )
+DOING = {
+    "import": "the import of the file", "construction": "the construction of the model",
+    "inputs": "the making of the inputs", "move": "the move to the device", "forward": "the forward pass",
+    "backward": "the backward pass", "optimizer step": "the optimizer step",
+}  # fmt: skip
+"""The phases of a run, in order, in words."""
+ON_DEVICE = ("move", "forward", "backward", "optimizer step")
+"""The phases that need the device."""
 SYNC = "aten._local_scalar_dense.default"
 """What `.item()`, `bool()` and `int()` of a tensor call: the host waits for the device."""
 
@@ -161,7 +169,6 @@ class Report:
     rows: tuple[Row, ...]
     failure: Failure | None = None
     printed: str = ""
-    parameters: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def working(self) -> tuple[Row, ...]:
@@ -204,7 +211,9 @@ class Report:
         counts = self.operators
         total = counts.total()
         native = counts[CallRoute.NATIVE] + counts[CallRoute.COMPOSITE]
-        text = f"{native} of {_plural(total, 'operator')} {_verb(native, 'runs', 'run')} natively on the simulated device"
+        text = (
+            f"{native} of {plural(total, 'operator')} {_verb(native, 'runs', 'run')} natively on the simulated device"
+        )
         for route, one, many in _CLAUSES:
             if counts[route]:
                 text += f", {counts[route]} {_verb(counts[route], one, many)}"
@@ -248,7 +257,8 @@ def _counts(counts: Counter[CallRoute]) -> dict[str, int]:
     return {"total": counts.total(), **{str(route): counts[route] for route in _ORDER[:-1]}}
 
 
-def _plural(number: int, noun: str) -> str:
+def plural(number: int, noun: str) -> str:
+    """Return ``1 call`` or ``2 calls``."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 

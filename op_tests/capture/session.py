@@ -13,9 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import torch
-
 from neuron_ops.op_tests.capture.loading import (
-    Inputs, converted, describe, find_inputs, find_model, import_folder, load_file,
+    Inputs,
+    converted,
+    describe,
+    find_inputs,
+    find_model,
+    import_folder,
+    load_file,
 )  # fmt: skip
 from neuron_ops.op_tests.capture.recorder import Places, Recorder, first_line, shown
 from neuron_ops.op_tests.records import BadInput
@@ -98,6 +103,10 @@ class _Session:
         self._enter("inputs")
         inputs = find_inputs(module, self.model)
         self.send("inputs", describe(inputs))
+        tensors = (*self.model.parameters(), *self.model.buffers())
+        if any(torch.nn.parameter.is_lazy(tensor) for tensor in tensors):
+            with torch.no_grad():  # lazy modules take their sizes from a first call, which moving them would spoil
+                self.model(*inputs.args, **inputs.kwargs)
         return self._moved(inputs)
 
     def _moved(self, inputs: Inputs) -> Inputs:
@@ -141,9 +150,12 @@ class _Session:
             )
         with self.recorder.paused() if self.recorder is not None else nullcontext():
             gradients = [torch.ones_like(tensor) for tensor in outputs]  # no loss: its operators would be ours
-            optimizer = torch.optim.AdamW(self.model.parameters(), lr=LEARNING_RATE)
         self._enter("backward")
         torch.autograd.backward(outputs, gradients)
+        parameters = list(self.model.parameters())
+        if not parameters:
+            return
+        optimizer = torch.optim.AdamW(parameters, lr=LEARNING_RATE)
         self._enter("optimizer step")
         optimizer.step()
 

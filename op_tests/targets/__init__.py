@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import torch
-
     from neuron_ops.op_tests.records import Build
     from neuron_ops.op_tests.targets.served import Served
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import torch
-
 from neuron_ops.op_tests.records import Build, Evidence, Route
 from neuron_ops.op_tests.targets.served import Served
 
@@ -42,4 +41,6 @@ class Cpu:
         if plants:
             from neuron_ops.op_tests.records import BadInput
 
-            raise BadInput(f"cannot plant {', '.join(plants)} on target 'cpu'; faults live in the simulated device; use --target sim")
+            raise BadInput(
+                f"cannot plant {', '.join(plants)} on target 'cpu'; faults live in the simulated device; use --target sim"
+            )

@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
-from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
-
 from neuron_ops.op_tests.records import BadInput, Build, Evidence, FallbackReason, Route
 from neuron_ops.op_tests.targets.sim import kernels, memory, runtime
 from neuron_ops.op_tests.targets.sim.journal import summarize
 from neuron_ops.op_tests.targets.sim.profile import Profile, read_profile, shipped_profile
+from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -52,7 +51,9 @@ journal = state.journal
 
 
 def _names(entries: Iterator[Entry]) -> list[str]:
-    return list(dict.fromkeys(entry.overload.replace("aten.", "aten::", 1).removesuffix(".default") for entry in entries))
+    return list(
+        dict.fromkeys(entry.overload.replace("aten.", "aten::", 1).removesuffix(".default") for entry in entries)
+    )
 
 
 def clear_op_tracking() -> None:

@@ -17,7 +17,11 @@ Tensor = torch.Tensor
 
 
 def lstm_cell(
-    input_gates: Tensor, hidden_gates: Tensor, cx: Tensor, input_bias: Tensor | None = None, hidden_bias: Tensor | None = None
+    input_gates: Tensor,
+    hidden_gates: Tensor,
+    cx: Tensor,
+    input_bias: Tensor | None = None,
+    hidden_bias: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return (hy, cy, workspace) with the four activated gates in the workspace."""
     gates = input_gates + hidden_gates
@@ -47,7 +51,11 @@ def lstm_cell_backward(
 
 
 def gru_cell(
-    input_gates: Tensor, hidden_gates: Tensor, hx: Tensor, input_bias: Tensor | None = None, hidden_bias: Tensor | None = None
+    input_gates: Tensor,
+    hidden_gates: Tensor,
+    hx: Tensor,
+    input_bias: Tensor | None = None,
+    hidden_bias: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Return (hy, workspace) with reset, update, new, hx and the hidden part of new in the workspace."""
     if input_bias is not None and hidden_bias is not None:
@@ -103,7 +111,17 @@ def attention(
     output = (weights @ _per_query_head(value, query).float()).to(query.dtype)
     seed = torch.zeros((), dtype=torch.int64)
     empty = torch.empty(0, dtype=query.dtype)
-    return output, scores.logsumexp(-1), empty, empty.clone(), query.shape[-2], key.shape[-2], seed, seed.clone(), empty.clone()
+    return (
+        output,
+        scores.logsumexp(-1),
+        empty,
+        empty.clone(),
+        query.shape[-2],
+        key.shape[-2],
+        seed,
+        seed.clone(),
+        empty.clone(),
+    )
 
 
 def attention_backward(
@@ -136,7 +154,8 @@ def _per_key_head(gradient: Tensor, key: Tensor) -> Tensor:
     """Return the gradient summed over the query heads that share one key head."""
     if gradient.shape == key.shape:
         return gradient
-    return gradient.unflatten(1, (key.shape[1], -1)).sum(2)
+    heads: Tensor = gradient.unflatten(1, (key.shape[1], -1))
+    return heads.sum(2)
 
 
 def _per_query_head(tensor: Tensor, query: Tensor) -> Tensor:

@@ -7,7 +7,6 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import torch
-
 from neuron_ops.op_tests.records import BadInput
 from neuron_ops.op_tests.targets.sim import memory
 

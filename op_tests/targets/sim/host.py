@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
-
 from neuron_ops.op_tests.targets.sim import memory
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ class Signature:
         """Return the signature of an overload."""
         schema = op._schema
         writes = [(i, a) for i, a in enumerate(schema.arguments) if a.alias_info is not None and a.alias_info.is_write]
-        by_alias = {alias: a.name for _, a in writes for alias in a.alias_info.before_set}
+        by_alias = {alias: a.name for _, a in writes if a.alias_info is not None for alias in a.alias_info.before_set}
         infos = [r.alias_info for r in schema.returns]
         return cls(
             written=tuple((i, a.name) for i, a in writes),
@@ -203,7 +202,11 @@ def _wrapped(number: complex, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
 
 
 def _outputs(
-    signature: Signature, out: Any, args: tuple[Any, ...], kwargs: dict[str, Any], narrow: Mapping[torch.dtype, torch.dtype]
+    signature: Signature,
+    out: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    narrow: Mapping[torch.dtype, torch.dtype],
 ) -> Any:
     if not signature.returns:
         return None

@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 import torch._decomp
-
 from neuron_ops.op_tests import catalogue
 from neuron_ops.op_tests.records import FallbackReason, Route
 from neuron_ops.op_tests.targets.sim import entry_points, faults, host, memory
 from neuron_ops.op_tests.targets.sim.journal import Entry, Journal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping
 
     from neuron_ops.op_tests.targets.sim.profile import Profile
 
@@ -71,14 +70,14 @@ class Kernel:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Serve one call and write it into the journal."""
         dtypes = _dtypes(args, kwargs)
-        entry = Entry(self.name, dtypes[0] if dtypes else None, view=self.signature.view)
+        entry = Entry(self.name, _first(dtypes), view=self.signature.view)
         fault = self.state.faults.get(self.name)
         with self.state.journal.inside(entry):
             if fault is None:
                 return self._serve(entry, dtypes, args, kwargs)
             return self._spoilt(fault, entry, dtypes, args, kwargs)
 
-    def _serve(self, entry: Entry, dtypes: list[torch.dtype], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    def _serve(self, entry: Entry, dtypes: list[torch.dtype], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         self._refuse_mixed_devices(args, kwargs)
         registration = self.state.profile.registrations.get(self.name)
         if registration is not None:
@@ -91,8 +90,8 @@ class Kernel:
             return self._compute(args, kwargs, narrow)
         if self.composite is not None:
             entry.composite = True
-            args, kwargs = host.wrap_numbers(self.signature, args, kwargs)
-            return self.op._op_dk(self.composite, *args, **kwargs)
+            wrapped, kwargs = host.wrap_numbers(self.signature, args, kwargs)
+            return self.op._op_dk(self.composite, *wrapped, **kwargs)
         return self._on_host(entry, FallbackReason.UNIMPLEMENTED, args, kwargs)
 
     def _refused(self, dtypes: list[torch.dtype]) -> bool:
@@ -122,12 +121,19 @@ class Kernel:
         """Raise RuntimeError where a CPU tensor with dimensions comes with device tensors (the structured check is skipped)."""
         for position, name in self.signature.tensors:
             value = args[position] if position < len(args) else kwargs.get(name)
-            if isinstance(value, torch.Tensor) and value.device.type == "cpu" and value.dim() and name not in _TAKES_CPU_TENSORS:
+            if (
+                isinstance(value, torch.Tensor)
+                and value.device.type == "cpu"
+                and value.dim()
+                and name not in _TAKES_CPU_TENSORS
+            ):
                 raise RuntimeError(
                     f"Expected all tensors to be on the same device: tensor argument {name!r} of {self.name} is on cpu, expected neuron"
                 )
 
-    def _spoilt(self, fault: str, entry: Entry, dtypes: list[torch.dtype], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _spoilt(
+        self, fault: str, entry: Entry, dtypes: list[torch.dtype], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
         if fault == "unsupported":
             entry.unsupported = True
             raise NotImplementedError(f"{self.name} is not supported on neuron (planted)")
@@ -152,7 +158,7 @@ class Kernel:
 
     def _written(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
         found = [args[p] if p < len(args) else kwargs.get(n) for p, n in self.signature.written]
-        return [value for value in found if memory.is_device(value)]
+        return [value for value in found if isinstance(value, torch.Tensor) and memory.is_device(value)]
 
 
 def _dtypes(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.dtype]:
@@ -168,13 +174,17 @@ def _dtypes(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.dtype]:
     return found
 
 
+def _first(dtypes: list[torch.dtype]) -> str | None:
+    return str(dtypes[0]).removeprefix("torch.") if dtypes else None
+
+
 def _recorded(state: State, name: str, function: Callable[..., Any], *, view: bool = False) -> Callable[..., Any]:
     """Return a kernel that does memory work itself and is recorded under the overload that the caller sees."""
 
     @functools.wraps(function)
     def kernel(*args: Any, **kwargs: Any) -> Any:
         dtypes = _dtypes(args, kwargs)
-        with state.journal.inside(Entry(name, dtypes[0] if dtypes else None, Route.NATIVE, view=view)):
+        with state.journal.inside(Entry(name, _first(dtypes), Route.NATIVE, view=view)):
             return function(*args, **kwargs)
 
     return kernel
@@ -217,9 +227,9 @@ def _resize(tensor: torch.Tensor, size: list[int], *, memory_format: Any = None)
         grown = torch.empty(needed, dtype=torch.uint8)
         if storage.nbytes():
             whole = memory.to_host(tensor).untyped_storage()
-            grown[: whole.nbytes()].copy_(torch.empty(0, dtype=torch.uint8).set_(whole))  # type: ignore[call-overload]
+            grown[: whole.nbytes()].copy_(torch.empty(0, dtype=torch.uint8).set_(whole))
         storage = memory.to_device(grown).untyped_storage()
-    memory.set_geometry(tensor, storage, tensor.storage_offset(), fresh.shape, fresh.stride())
+    memory.set_geometry(tensor, storage, int(tensor.storage_offset()), fresh.shape, fresh.stride())
     return tensor
 
 
@@ -253,7 +263,9 @@ def register(state: State) -> Iterator[torch.library.Library]:
     for name in _GEOMETRY:
         op = catalogue.resolve(name)
         redispatch = functools.partial(op.redispatch, _CPU_KEY)
-        library.impl(op.name().removeprefix("aten::"), _recorded(state, name, _plain(redispatch), view=True), "PrivateUse1")
+        library.impl(
+            op.name().removeprefix("aten::"), _recorded(state, name, _plain(redispatch), view=True), "PrivateUse1"
+        )
     for name in sorted(_kernel_names(state.profile) - taken - set(_GEOMETRY) - _LEFT_COMPOSITE):
         op = catalogue.resolve(name)
         library.impl(op.name().removeprefix("aten::"), make_kernel(op, state), "PrivateUse1")
@@ -296,7 +308,8 @@ def _values(op: torch._ops.OpOverload) -> Callable[..., Any] | None:
     if torch._C._dispatch_has_computed_kernel_for_dispatch_key(op.name(), "CPU"):
         return None
     table = torch._decomp.global_decomposition_table["post_autograd"]
-    return table.get(op, op)
+    found: Callable[..., Any] = table.get(op, op)
+    return found
 
 
 _kernels: dict[torch._ops.OpOverload, Kernel] = {}

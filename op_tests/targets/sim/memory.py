@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import torch
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 DEVICE = "neuron"
 
@@ -70,7 +70,7 @@ def to_device(tensor: torch.Tensor) -> torch.Tensor:
 def adopt(tensor: torch.Tensor, host: torch.Tensor) -> None:
     """Give a device tensor the memory and geometry of a CPU tensor, in place."""
     source = to_device(host)
-    set_geometry(tensor, source.untyped_storage(), source.storage_offset(), source.shape, source.stride())
+    set_geometry(tensor, source.untyped_storage(), int(source.storage_offset()), source.shape, source.stride())
 
 
 def set_geometry(
@@ -90,7 +90,8 @@ def patch_storages() -> None:
 
     A Python-only backend has no C++ allocator: both read a null pointer in torch 2.13 (deepcopy and load use them).
     """
-    clone, new = torch.UntypedStorage.clone, torch.UntypedStorage.__new__
+    clone: Callable[..., torch.UntypedStorage] = torch.UntypedStorage.clone
+    make: Callable[..., torch.UntypedStorage] = torch.UntypedStorage.__new__
 
     def clone_any(storage: torch.UntypedStorage) -> torch.UntypedStorage:
         if storage.device.type != DEVICE:
@@ -102,8 +103,9 @@ def patch_storages() -> None:
     def new_any(cls: type[torch.UntypedStorage], *args: object, **kwargs: object) -> torch.UntypedStorage:
         device = kwargs.get("device")
         if device is None or torch.device(device).type != DEVICE:  # type: ignore[call-overload]
-            return new(cls, *args, **kwargs)
+            made: torch.UntypedStorage = make(cls, *args, **kwargs)
+            return made
         return new_storage(int(args[0]) if args else 0)  # type: ignore[call-overload]
 
     torch.UntypedStorage.clone = clone_any  # type: ignore[method-assign, assignment]
-    torch.UntypedStorage.__new__ = new_any  # type: ignore[method-assign, assignment]
+    torch.UntypedStorage.__new__ = new_any  # type: ignore[assignment]

@@ -8,15 +8,14 @@ import functools
 import importlib.resources
 import tomllib
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
-
 from neuron_ops.op_tests.records import BadInput
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
 _COLUMNS = ("overload", "how", "narrows_64_bit", "limits", "source")
 
@@ -85,20 +84,33 @@ def _dtype(name: str, path: str) -> torch.dtype:
 def _registrations(text: str, path: str) -> tuple[str, dict[str, Registration]]:
     title, _, body = text.partition("\n")
     if not title.startswith("# "):
-        raise BadInput(f"{path}: no profile of the simulated device (first line {title[:40]!r}); expected '# source, date'; restore the file")
+        raise BadInput(
+            f"{path}: no profile of the simulated device (first line {title[:40]!r}); expected '# source, date'; restore the file"
+        )
     reader = csv.DictReader(body.splitlines())
     if tuple(reader.fieldnames or ()) != _COLUMNS:
-        raise BadInput(f"{path}: columns {reader.fieldnames}, expected {', '.join(_COLUMNS)}; write it again with build_profile.py")
+        raise BadInput(
+            f"{path}: columns {reader.fieldnames}, expected {', '.join(_COLUMNS)}; write it again with build_profile.py"
+        )
     rows: dict[str, Registration] = {}
     for number, row in enumerate(reader, start=3):
         name = row["overload"]
-        if name.count(".") != 2 or row["how"] not in ("native", "host") or row["narrows_64_bit"] not in ("yes", "no") or name in rows:
+        if (
+            name.count(".") != 2
+            or row["how"] not in ("native", "host")
+            or row["narrows_64_bit"] not in ("yes", "no")
+            or name in rows
+        ):
             raise BadInput(
                 f"{path}, line {number}: damaged or repeated row for {name!r}; expected overload, native|host, yes|no; write it again with build_profile.py"
             )
-        rows[name] = Registration(name, row["how"] == "host", row["narrows_64_bit"] == "yes", row["limits"] or "", row["source"] or "")
+        rows[name] = Registration(
+            name, row["how"] == "host", row["narrows_64_bit"] == "yes", row["limits"] or "", row["source"] or ""
+        )
     if not rows:
-        raise BadInput(f"{path}: the profile has no registrations; expected at least one row; write it again with build_profile.py")
+        raise BadInput(
+            f"{path}: the profile has no registrations; expected at least one row; write it again with build_profile.py"
+        )
     return title[2:], rows
 
 
@@ -109,14 +121,17 @@ def read_profile(profile: Path | None = None) -> Profile:
     try:
         text = profile.read_text("utf-8") if profile else folder.joinpath("profile.csv").read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"{path}: cannot read the profile ({error}); expected a CSV written by build_profile.py") from error
+        raise BadInput(
+            f"{path}: cannot read the profile ({error}); expected a CSV written by build_profile.py"
+        ) from error
     title, registrations = _registrations(text, path)
     rules = tomllib.loads(folder.joinpath("rules.toml").read_text("utf-8"))
     return Profile(
         title=title,
         registrations=registrations,
         refusals=tuple(
-            Refusal(tuple(r["overloads"]), frozenset(_dtype(d, "rules.toml") for d in r["dtypes"]), r["why"]) for r in rules["refuse"]
+            Refusal(tuple(r["overloads"]), frozenset(_dtype(d, "rules.toml") for d in r["dtypes"]), r["why"])
+            for r in rules["refuse"]
         ),
         narrow={_dtype(wide, "rules.toml"): _dtype(thin, "rules.toml") for wide, thin in rules["narrow"].items()},
     )

@@ -7,7 +7,6 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 import torch
-
 from neuron_ops.op_tests.targets.sim import memory
 
 if TYPE_CHECKING:
@@ -102,7 +101,7 @@ def _cast(value: Any, dtype: torch.dtype) -> Any:
 
 
 def _autocast_kernel(op: torch._ops.OpOverload, dtype: torch.dtype | None) -> Callable[..., Any]:
-    key = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastPrivateUse1)
+    key = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastPrivateUse1)  # type: ignore[attr-defined]
 
     @functools.wraps(op)
     def kernel(*args: Any, **kwargs: Any) -> Any:

@@ -1,0 +1,1 @@
+raise LookupError("planted at import")
