@@ -96,7 +96,7 @@ class _BelowAutograd(TorchDispatchMode):
     """Sees what reaches a backend's key."""
 
     def __init__(self, recorder: Recorder) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self._recorder = recorder
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
