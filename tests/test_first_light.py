@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from neuron_ops.coverage_db import queries
+from neuron_ops.coverage_db.database import open_database, read
 from neuron_ops.op_tests import catalogue
 
 ROOT = Path(__file__).parents[1]
@@ -81,23 +83,48 @@ def test_a_stored_case_can_be_repeated_alone(simulated, cache, tmp_path):
     assert "equal within" in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("fault", "letter"),
-    [
-        ("value", "W"), ("dtype", "W"), ("stride", "W"), ("nan", "W"), ("negative-infinity", "W"), ("input-mutated", "W"),
-        ("hidden-fallback", "C"), ("segfault", "X"), ("abort", "X"), ("hang", "T"), ("memory", "X"), ("unsupported", "U"),
-        ("raise", "E"),
-    ],
-)  # fmt: skip
-def test_planted_faults_turn_the_cell_and_the_sweep_goes_on(sweep, fault, letter):
-    report, _ = sweep(
-        "--ops", "aten.mul.Tensor,aten.sub.Tensor", "--dtypes", "float32", "--limit", "1", "--jobs", "1", "--timeout", "3" if fault == "hang" else "60",
-        "--memory", "2GiB", "--plant", f"aten.mul.Tensor={fault}",
+PLANTS = {
+    "aten.mul.Tensor": ("value", "W"),
+    "aten.sub.Tensor": ("dtype", "W"),
+    "aten.bmm.default": ("stride", "W"),
+    "aten.mul_.Tensor": ("mutation-missed", "W"),
+    "aten.exp.default": ("nan", "W"),
+    "aten.log.default": ("negative-infinity", "W"),
+    "aten.cos.default": ("input-mutated", "W"),
+    "aten.add.Tensor": ("hidden-fallback", "C"),
+    "aten.relu.default": ("segfault", "X"),
+    "aten.sin.default": ("abort", "X"),
+    "aten.mm.default": ("hang", "T"),
+    "aten.sigmoid.default": ("memory", "X"),
+    "aten.div.Tensor": ("unsupported", "U"),
+    "aten.sqrt.default": ("raise", "E"),
+    "aten.neg.default": (None, "N"),
+    "aten.tanh.default": (None, "N"),
+}
+"""Overload → planted fault and the letter that its cell must show; without a fault all of them are N."""
+
+
+@pytest.fixture(scope="module")
+def planted(sweep):
+    """The letters of one sweep with all faults planted at once, and its report."""
+    plants = [part for name, (fault, _) in PLANTS.items() if fault for part in ("--plant", f"{name}={fault}")]
+    report, database = sweep(
+        "--ops", ",".join(PLANTS), "--dtypes", "float32", "--limit", "1", "--timeout", "15", "--memory", "2GiB", *plants
     )  # fmt: skip
-    assert report["lost"] == 0
-    assert report["cells"] == {letter: 1, "N": 1}
+    engine = open_database(str(database))
+    with read(engine) as connection:
+        run = queries.latest_run(connection)
+        pages = {name: queries.overload(connection, run, name) for name in PLANTS}
+    engine.dispose()
+    return report, {name: page.cells["float32"].status for name, page in pages.items()}
 
 
-def test_a_missed_mutation_turns_the_cell(sweep):
-    report, _ = sweep("--ops", "aten.mul_.Tensor", "--dtypes", "float32", "--plant", "aten.mul_.Tensor=mutation-missed")
-    assert report["cells"] == {"W": 1}
+@pytest.mark.parametrize("overload", PLANTS)
+def test_a_planted_fault_turns_its_cell(planted, overload):
+    _, letters = planted
+    assert letters[overload] == PLANTS[overload][1]
+
+
+def test_a_sweep_with_deaths_and_silence_loses_no_case(planted):
+    report, _ = planted
+    assert (report["lost"], report["recorded"]) == (0, report["planned"])
