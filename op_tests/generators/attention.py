@@ -42,7 +42,7 @@ def _encoder_layer(d: Draw) -> Iterator[Arguments]:
 
 def _masked_softmax(d: Draw) -> Iterator[Arguments]:
     yield call(d(2, 3, 4, 5), _open_mask(2, 3, 4, 5))
-    yield call(d(2, 3, 4, 5), _open_mask(2, 3, 4, 5), 2, 2)
+    yield call(d(2, 3, 4, 5), _open_mask(2, 3, 4, 5), 3, 2)
     yield call(d(2, 3, 4, 4), _open_mask(4, 4), 3, 0)
     yield call(d(2, 3, 4, 4), _open_mask(2, 4), 3, 1)
 

@@ -84,9 +84,10 @@ def _connectionist(lengths: Callable[[list[int]], Any]) -> Callable[[Draw], Iter
         for sizes, wanted in (([6, 6], [3, 3]), ([6, 5], [3, 2])):
             chances = torch.log_softmax(d(6, 2, 4), -1)
             loss, alpha = torch._ctc_loss(chances, targets, sizes, wanted)
-            # The kernel leaves cells of its workspace that no target reaches unwritten, and reads none of them.
-            defined = torch.where(torch.isfinite(alpha) & (alpha <= 0) & (alpha > -1e4), alpha, -torch.inf)
-            yield call(d(2), chances, targets, lengths(sizes), lengths(wanted), loss, defined, 0)
+            # The kernel leaves the cells behind a sequence's ends unwritten (and never reads them).
+            for batch, (steps, labels) in enumerate(zip(sizes, wanted, strict=True)):
+                alpha[batch, steps:] = alpha[batch, :, 2 * labels + 1 :] = -torch.inf
+            yield call(d(2), chances, targets, lengths(sizes), lengths(wanted), loss, alpha, 0)
 
     return make
 
@@ -110,7 +111,9 @@ def _spacing(d: Draw) -> list[torch.Tensor]:
 ROWS = [
     row("aten.gradient.array", FLOATS, lambda d: [call(d(4, 5), dim=[1, 0]), call(d(4, 5), dim=[0], edge_order=2)]),
     row("aten.gradient.scalararray", FLOATS, lambda d: [call(d(4, 5), spacing=2, dim=[0, 1])]),
-    row("aten.gradient.tensorarrayint", FLOATS, lambda d: [call(d(5), spacing=[torch.cumsum(d.positive(5), 0)], dim=0)]),
+    row(
+        "aten.gradient.tensorarrayint", FLOATS, lambda d: [call(d(5), spacing=[torch.cumsum(d.positive(5), 0)], dim=0)]
+    ),
     row("aten.gradient.tensorarray", FLOATS, lambda d: [call(d(3, 4), spacing=_spacing(d), dim=[0, 1])]),
     row("aten.glu_jvp.default", WHOLE, _glu_forward_mode),
     row("aten.glu_backward_jvp.default", FLOATS, _glu_backward_forward_mode),

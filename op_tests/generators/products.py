@@ -142,7 +142,7 @@ ROWS = [
     ),
     row("aten._cholesky_solve_helper.default", (*WHOLE, *COMPLEX), _cholesky_solve),
     row("aten.matrix_power.default", (*WHOLE, *COMPLEX), _powers),
-    row("aten.matrix_exp_backward.default", (*FLOATS, *COMPLEX), lambda d: [call(d.unit(3, 3), d(3, 3))]),
+    row("aten.matrix_exp_backward.default", (*WHOLE, *COMPLEX), lambda d: [call(d.unit(3, 3), d(3, 3))]),
     *rows("inverse det slogdet _linalg_eigvals", (*WHOLE, *COMPLEX), _squares),
     row("aten.orgqr.default", (*WHOLE, *COMPLEX), _reflectors),
     row("aten.svd.default", (*WHOLE, *COMPLEX), lambda d: [call(d(3, 4)), call(d(4, 2), False), call(d(2, 2), True, False)]),
