@@ -161,14 +161,15 @@ def test_samples_depend_on_the_dtype_alone_and_leave_global_randomness_alone(dty
     assert {label.partition("/")[0] for _, label, _ in first} <= set(FAMILIES)
 
 
-def test_samples_are_of_the_dtype():
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.int16, torch.complex64])
+def test_samples_are_of_the_dtype(dtype):
     of_another = Counter()
-    for name, _, (args, kwargs) in hand_samples(torch.bfloat16):
+    for name, _, (args, kwargs) in hand_samples(dtype):
         leaves = tree_flatten((args, kwargs))[0]
         kinds = {leaf.dtype for leaf in leaves if isinstance(leaf, torch.Tensor)} | {
             v for v in leaves if isinstance(v, torch.dtype)
         }
-        if torch.bfloat16 not in kinds:
+        if dtype not in kinds:
             of_another[name] += 1
     assert not of_another
 
