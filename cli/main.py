@@ -25,6 +25,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 """Name → (module:function, help line). Modules are imported only when their command runs: torch alone takes seconds."""
 
+EXTRAS = {"torch": "run", "numpy": "run", "flask": "site", "psycopg": "postgres"}
+"""Library that the base install leaves out → the extra that brings it."""
+
 
 class LazyGroup(click.Group):
     """A group that knows its commands from COMMANDS without importing them."""
@@ -70,6 +73,15 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except InputFailed as error:
         click.echo(str(error), err=True)
         return 3
+    except ModuleNotFoundError as error:
+        if error.name not in EXTRAS:
+            raise
+        command = next((a for a in arguments or sys.argv[1:] if a in COMMANDS), "")
+        click.echo(
+            f"neuron-ops: {error.name} is not installed; `neuron-ops {command}` needs it; run pip install 'neuron-ops[{EXTRAS[error.name]}]'",
+            err=True,
+        )
+        return 2
     except (click.Abort, KeyboardInterrupt):
         click.echo("neuron-ops: stopped; finished results are stored", err=True)
         return 130

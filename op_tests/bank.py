@@ -106,6 +106,10 @@ class Bank:
             for variant in json.loads(variants)
         ]
 
+    def overloads(self, dtype: str) -> frozenset[str]:
+        """Return the overloads that have samples in a dtype, those that the reference refuses too."""
+        return frozenset(name for (name,) in self._query(dtype, "SELECT DISTINCT overload FROM sample"))
+
     def rows(self, dtype: str) -> list[Row]:
         """Return what there is of all samples in a dtype except the arguments, sorted by overload and label."""
         query = "SELECT overload, label, variants, refused FROM sample ORDER BY overload, label"

@@ -76,7 +76,7 @@ def _hang(_: Any) -> Any:
 def _hog(_: Any) -> Any:
     held = []
     while True:
-        held.append(bytearray(64 << 20))
+        held.append(b"x" * (64 << 20))  # not zeros: untouched pages would not be resident
 
 
 OUTPUT_FAULTS: Mapping[str, Callable[[Any], Any]] = {

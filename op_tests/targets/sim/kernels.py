@@ -41,7 +41,9 @@ _GEOMETRY = (
     "aten.set_.source_Storage", "aten.set_.source_Storage_storage_offset",
 )  # fmt: skip
 
-_TAKES_CPU_TENSORS = ("index", "indices", "lengths", "batch_sizes", "tensor_indices_or_sections", "source", "generator")
+_TAKES_CPU_TENSORS = (
+    "index", "indices", "lengths", "batch_sizes", "tensor_indices_or_sections", "source", "generator", "scalars",
+)  # fmt: skip
 """Arguments that ATen itself allows on the CPU beside device tensors."""
 
 
