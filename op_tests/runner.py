@@ -166,10 +166,10 @@ class Session:
             device=device.seen,
             exact=self._exact(work),
             random=other_generator and not fixed(detail),
-            compute_dtype=self._target.compute_dtypes.get(getattr(torch, case.dtype)),
+            compute_dtype=self._compute_dtype(getattr(torch, case.dtype)),
         )
         message = verdict.message
-        further = runs_message(case.variant, reference.runs, device.runs) if verdict.ok else None
+        further = runs_message(case, reference.runs, device.runs) if verdict.ok else None
         if further is None and verdict.ok and other_generator and detail.startswith("statistics"):
             further = draws_message(reference.seen, device.seen)
         passed = verdict.ok and further is None
@@ -180,6 +180,11 @@ class Session:
             reference_figures=verdict.reference_figures,
             reference_ms=reference.milliseconds,
         )
+
+    def _compute_dtype(self, dtype: torch.dtype) -> torch.dtype | None:
+        """Return the arithmetic that the target documents for a case's floats; integers may become float64 on the way."""
+        narrow = self._target.compute_dtypes
+        return narrow.get(dtype if dtype.is_floating_point or dtype.is_complex else torch.float64)
 
     def _exact(self, work: _Work) -> Observation | None:
         """Return what the CPU computes in float64 (complex128), or None where that says nothing or is refused."""

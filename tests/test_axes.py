@@ -12,6 +12,7 @@ from neuron_ops.op_tests.axes import (
     apply,
     axes_of,
     axis_named,
+    exclusions,
     isolation,
     prepare,
     spread,
@@ -172,7 +173,9 @@ def test_a_host_scalar_stays_on_the_host():
     prepared = prepare("host_scalar", torch.ops.aten.mul.Tensor, pack([matrix(3, 4), matrix(3, 4)], {}))
     args, _ = prepared.sample.unpack("neuron", on_host=prepared.on_host)
     assert [(t.device.type, t.dim()) for t in args] == [("neuron", 2), ("cpu", 0)]
-    assert apply("host_scalar", torch.ops.aten.mm.default, [matrix(3, 3), matrix(3, 3)], {}) is None
+    for refuses in (torch.ops.aten.mm.default, torch.ops.aten.clamp_.Tensor):  # on CUDA too, for want of a NoCheck
+        assert apply("host_scalar", refuses, [matrix(3, 3), matrix(3, 3)], {}) is None
+    assert apply("host_scalar", torch.ops.aten.fill_.Tensor, [matrix(3), torch.tensor(2.0)], {}) is not None
 
 
 def test_out_tensors():
@@ -288,6 +291,17 @@ def test_a_mistake_of_ours_in_a_trial_is_told(monkeypatch):
         spread_isolated([("aten.add.Tensor", {"hand/0": pack([matrix(3), matrix(3)], {})})])
 
 
+def test_excluded_variants_have_reasons_and_match_something():
+    for row in exclusions.rows():
+        matched = [o.name for o in catalogue.operators() for v in WANTED for w in v if row.covers(o.name, w)]
+        assert matched, row
+    assert exclusions.reason_against("aten.max_pool2d_with_indices_backward.default", "large:257,last")
+    assert (
+        exclusions.reason_against("aten.tanh_backward.default", "large:257,last") is None
+    )  # elementwise: sizes are checked
+    assert exclusions.reason_against("aten.max_pool2d_with_indices_backward.default", "transposed") is None
+
+
 # --- gradients -------------------------------------------------------------------------------------------------------
 
 
@@ -361,6 +375,7 @@ PLANTS = [
     ("out_wrong_shape", "aten.add.out", [matrix(3, 4)] * 2, {"out": matrix(3, 4)}, None, "value", lambda ts: ts[2].dim() == 4),
     ("aliased", "aten.mul_.Tensor", [matrix(3, 4), matrix(3, 4) + 1], {}, None, "value", lambda ts: ts[0].data_ptr() == ts[1].data_ptr()),
     ("backward_expanded", "aten.tanh.default", [matrix(3, 4)], {}, "aten.tanh_backward.default", "value", stride_zero),
+    ("backward_large:65537,row", "aten.tanh.default", [matrix(3, 4)], {}, "aten.tanh_backward.default", "value", lambda ts: ts[0].numel() > 65536),
     ("backward_zero_dim", "aten.tanh.default", [matrix(3, 4)], {}, "aten.tanh_backward.default", "value", lambda ts: not ts[0].dim()),
 ]  # fmt: skip
 

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 DIMENSION_NAMES = frozenset({"dim", "dim0", "dim1", "dim2", "dims", "axis", "source", "destination", "axis0", "axis1"})
 _SIZE_NAMES = frozenset({"size", "sizes", "self_sizes", "input_sizes", "normalized_shape", "input_size", "shape"})
 
-LARGEST_CALL = 1 << 18
-"""Elements of all tensors of a call after it was enlarged: a threshold shows with one long dimension as with three."""
+LARGEST_CALL = 200_000
+"""Elements of all tensors of a call after it was enlarged (three of 65537): a threshold shows with one long dimension."""
 
 RESIZINGS = ("row", "column", "last", "first", "only", "all")
 """How one dimension of a call gets another size: along which dimension, and of which tensors.

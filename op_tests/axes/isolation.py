@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from neuron_ops.op_tests.packing import Sample
 
-_SECONDS = 10
-"""A trial that takes longer ends its process (SIGALRM), as one that loops for ever would never."""
+_SECONDS = 2
+"""A trial that takes more processor time ends its process (SIGPROF): one that loops for ever would not end by itself."""
 
 _MORE_MEMORY = 1 << 30
 """Bytes of address space that trials may take beside what the process has: a count of 2**31 must fail and not swap."""
@@ -97,8 +97,9 @@ def _limit() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     faulthandler.disable()
     null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, 2)  # what a dying kernel prints is not for the user
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    for descriptor in (1, 2):  # what kernels print, dying or not, is not for the user
+        os.dup2(null, descriptor)
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)
 
 
 def _try_all(work: Sequence[tuple[str, Mapping[str, Sample]]], fatal: Fatal, pipe: TextIO) -> None:
@@ -109,9 +110,9 @@ def _try_all(work: Sequence[tuple[str, Mapping[str, Sample]]], fatal: Fatal, pip
             if (overload, variant.partition(":")[0]) in fatal:
                 return False
             pipe.write(json.dumps(["t", overload, label, variant]) + "\n")
-            signal.alarm(_SECONDS)
+            signal.setitimer(signal.ITIMER_PROF, _SECONDS)
             kept = accepted(catalogue.resolve(overload), overload, samples[label], variant)
-            signal.alarm(0)
+            signal.setitimer(signal.ITIMER_PROF, 0)
             return kept
 
         pipe.write(json.dumps(["d", overload, spread(op, overload, samples, judge)]) + "\n")

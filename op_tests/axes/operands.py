@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import importlib.resources
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -10,9 +12,27 @@ from neuron_ops.op_tests.axes.arguments import Arguments, Call, Slot, kind_of, p
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_TAKES_HOST_SCALARS = frozenset({"aten.fill_.Tensor", "aten.fill.Tensor", "aten.copy_.default", "aten.masked_fill.Tensor",
-                                 "aten.masked_fill_.Tensor", "aten.index_put_.default", "aten.index_put.default"})  # fmt: skip
-"""Overloads beside the elementwise ones that take a 0-dim CPU tensor with a device's tensors, by their documentation or use."""
+_TAKES_HOST_SCALARS = frozenset(
+    {"aten.fill_.Tensor", "aten.copy_.default", "aten.masked_fill_.Tensor", "aten.index_put_.default"}
+)
+"""Overloads beside the elementwise ones that take a 0-dim CPU tensor with a device's tensors: assignment is made of them."""
+
+
+@functools.cache
+def _mixing() -> frozenset[str]:
+    """Return the overloads whose devices PyTorch's dispatcher does not compare, because TensorIterator takes host scalars."""
+    path = importlib.resources.files("torchgen").joinpath("packaged/ATen/native/native_functions.yaml")
+    found = set()
+    for entry in path.read_text("utf-8").split("\n- func: ")[1:]:
+        if "\n  device_check: NoCheck" in entry:
+            name, _, overload = entry.partition("(")[0].partition(".")
+            found.add(f"aten.{name}.{overload or 'default'}")
+    return frozenset(found)
+
+
+def takes_host_scalars(op: torch._ops.OpOverload) -> bool:
+    """Return whether PyTorch lets the overload mix a 0-dim CPU tensor with tensors of a device."""
+    return str(op) in _mixing() and (pointwise(op) or str(op) in _TAKES_HOST_SCALARS)
 
 
 def _second(call: Call) -> Slot | None:
@@ -83,7 +103,7 @@ def host_positions(call: Call) -> tuple[int, ...]:
     operand = _second(call)
     if operand is None or not isinstance(operand.place, int) or not operand.value.numel():
         return ()
-    return (operand.place,) if pointwise(call.op) or str(call.op) in _TAKES_HOST_SCALARS else ()
+    return (operand.place,) if takes_host_scalars(call.op) else ()
 
 
 # --- out= ------------------------------------------------------------------------------------------------------------

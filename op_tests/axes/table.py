@@ -44,6 +44,7 @@ AXES: tuple[Axis, ...] = (
     Axis("backward", "Gradients from a contiguous output gradient are the CPU's.", _unchanged),
     Axis("backward_expanded", "Gradients are right from an output gradient of stride 0, as .sum() hands down.", _unchanged),
     Axis("backward_zero_dim", "Gradients are right from 0-dim tensors and a 0-dim output gradient.", geometry.zero_dim),
+    Axis("backward_large", "Gradients do not change just above a threshold of elements along a dimension.", geometry.large),
     Axis("backward_partial", "Gradients are right where the first input asks for none.", _unchanged),
     Axis("zero_dim", "Tensors without dimensions are served.", geometry.zero_dim),
     Axis("empty", "Tensors of no elements give a result of the right shape and no crash.", geometry.empty),
