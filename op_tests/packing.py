@@ -94,9 +94,12 @@ class Sample:
                 pending.extend(node)
 
 
-def pack(args: Sequence[Any], kwargs: dict[str, Any]) -> Sample:
-    """Return the arguments as a sample; raises Unpackable."""
-    packer = _Packer()
+def pack(args: Sequence[Any], kwargs: dict[str, Any], *, whole: bool = False) -> Sample:
+    """Return the arguments as a sample; raises Unpackable.
+
+    Of each storage what the tensors span is kept, with `whole` all of it: storage offsets and what lies behind stay.
+    """
+    packer = _Packer(whole)
     tree = {"args": [packer.encode(a) for a in args], "kwargs": {k: packer.encode(v) for k, v in kwargs.items()}}
     return Sample(tree, packer.finish())
 
@@ -112,7 +115,8 @@ def _extent(tensor: torch.Tensor) -> tuple[int, int]:
 
 
 class _Packer:
-    def __init__(self) -> None:
+    def __init__(self, whole: bool) -> None:
+        self._whole = whole
         self._nodes: dict[int, list[tuple[dict[str, Any], torch.Tensor]]] = {}
         self._keep: list[torch.Tensor] = []
 
@@ -166,6 +170,8 @@ class _Packer:
             align = max(tensor.element_size() for _, tensor in group)
             first = min(start for start, _ in extents) // align * align
             last = max(end for _, end in extents)
+            if self._whole:
+                first, last = 0, group[0][1].untyped_storage().nbytes()
             if last - first > MAX_STORAGE_BYTES:
                 raise Unpackable(f"{last - first} bytes of tensor data")
             if any(node["offset"] * t.element_size() % align or first % t.element_size() for node, t in group):

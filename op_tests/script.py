@@ -8,6 +8,8 @@ import zlib
 from typing import TYPE_CHECKING, Any
 
 import torch
+from neuron_ops.op_tests import catalogue
+from neuron_ops.op_tests.axes import axis_named, prepare
 from neuron_ops.op_tests.packing import ON_HOST
 
 if TYPE_CHECKING:
@@ -60,12 +62,14 @@ def call(device):
     "backward": """
 def call(device):
     args, kwargs = arguments(device)
-    leaves = []
+    leaves, spared = [], {spared}  # spared: the first input asks for no gradient
 
     def leaf(value):
         if isinstance(value, list):
             return [leaf(item) for item in value]
         if isinstance(value, torch.Tensor) and (value.is_floating_point() or value.is_complex()):
+            if spared:
+                return (value.detach(), spared.pop())[0]
             leaves.append(value.detach().requires_grad_())
             return leaves[-1]
         return value
@@ -75,12 +79,40 @@ def call(device):
     outputs = torch.ops.{overload}(*args, **kwargs)
     flat = outputs if isinstance(outputs, (list, tuple)) else [outputs]
     ends = [out for out in flat if isinstance(out, torch.Tensor) and out.requires_grad]
-    grads = [torch.linspace(0.5, 1.5, max(out.numel(), 1), dtype=torch.float64)[: out.numel()] for out in ends]
-    grads = [grad.reshape(out.shape).to(out.dtype).to(device) for grad, out in zip(grads, ends)]
+{gradients}
     return outputs, torch.autograd.grad(ends, leaves, grads, allow_unused=True)
 
 """,
+    "must_raise": """
+def call(device):
+    args, kwargs = arguments(device)
+    torch.manual_seed({seed})
+    try:
+        torch.ops.{overload}(*args, **kwargs)
+    except Exception as error:
+        print(f"{{device}} refuses it: {{type(error).__name__}}: {{error}}")
+        return torch.tensor(True)
+    return torch.tensor(False)
+
+""",
+    "repeat": """
+def call(device):
+    results = []
+    for _ in range(3):
+        args, kwargs = arguments(device)
+        torch.manual_seed({seed})
+        results.append(torch.ops.{overload}(*args, **kwargs))
+    return results
+
+""",
 }
+
+_GRADIENTS = """\
+    grads = [torch.linspace(0.5, 1.5, max(out.numel(), 1), dtype=torch.float64)[: out.numel()] for out in ends]
+    grads = [grad.reshape(out.shape).to(out.dtype).to(device) for grad, out in zip(grads, ends)]"""
+
+_EXPANDED_GRADIENTS = """\
+    grads = [torch.tensor(0.75, dtype=out.dtype).to(device).expand(out.shape) for out in ends]"""
 
 _TAIL = """
 def on_cpu(value):
@@ -100,10 +132,14 @@ if __name__ == "__main__":
 
 
 def script(case: Case, sample: Sample, *, target: str, device: str) -> str:
-    """Return the source of a script that repeats the case on the CPU and on the target's device."""
+    """Return the source of a script that repeats the case on the CPU and on the target's device.
+
+    `sample` is the bank's; the arguments in the script are those that the case's variant makes of it.
+    """
     simulated = target == "sim"
-    writer = _Writer(sample)
-    on_host = ON_HOST.get(case.overload, ())
+    prepared = prepare(case.variant, catalogue.resolve(case.overload), sample)
+    writer, sample = _Writer(prepared.sample), prepared.sample
+    on_host = (*ON_HOST.get(case.overload, ()), *prepared.on_host)
     args = [writer.expression(node, "cpu" if i in on_host else "device") for i, node in enumerate(sample.tree["args"])]
     kwargs = [f"{name!r}: {writer.expression(node, 'device')}" for name, node in sample.tree["kwargs"].items()]
     head = _HEAD.format(
@@ -120,7 +156,20 @@ def script(case: Case, sample: Sample, *, target: str, device: str) -> str:
         args=textwrap.indent("".join(f"{a},\n" for a in args).rstrip("\n"), "        "),
         kwargs=textwrap.indent("".join(f"{k},\n" for k in kwargs).rstrip("\n"), "        "),
     )
-    return head + _CALLS[case.variant].format(overload=case.overload, seed=case.seed) + _TAIL
+    return head + _call(case) + _TAIL
+
+
+def _call(case: Case) -> str:
+    """Return the function that makes the calls of the case's variant."""
+    axis = axis_named(case.variant)
+    kind = "must_raise" if axis.must_raise else "backward" if axis.name.startswith("backward") else axis.name
+    text = _CALLS.get(kind, _CALLS["forward"])
+    return text.format(
+        overload=case.overload,
+        seed=case.seed,
+        spared="[True]" if axis.name == "backward_partial" else "[]",
+        gradients=_EXPANDED_GRADIENTS if axis.name == "backward_expanded" else _GRADIENTS,
+    )
 
 
 class _Writer:
