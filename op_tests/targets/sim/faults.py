@@ -45,7 +45,7 @@ class Call:
         return [t for t in found if id(t) not in written]
 
 
-def _outputs(change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Call], Any]:
+def _outputs(change: Callable[[torch.Tensor], torch.Tensor], *, form: bool = False) -> Callable[[Call], Any]:
     """Return a fault that changes every output, and every written argument where there is none."""
 
     def act(call: Call) -> Any:
@@ -53,7 +53,7 @@ def _outputs(change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Call],
         if out is None:
             sp.each(change)(list(call.written))
             return None
-        return sp.each(change)(out)
+        return sp.each(change, form=form)(out)
 
     return act
 
@@ -70,6 +70,13 @@ def _inputs(change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Call], 
         return call.serve(sp.replaced(call.args, change, keep), sp.replaced(call.kwargs, change, keep))
 
     return act
+
+
+def _through_float32(call: Call) -> Any:
+    change = sp.through(torch.float32)
+    for tensor in call.written:
+        memory.to_host(tensor).copy_(change(memory.to_host(tensor)))
+    return _inputs(sp.host_copy(change))(call)
 
 
 def _in_backward(change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Call], Any]:
@@ -116,8 +123,8 @@ def _out_not_resized(call: Call) -> Any:
 def _view_detached(call: Call) -> Any:
     def copied(value: Any) -> Any:
         if memory.is_device(value):
-            host = memory.to_host(value)
-            return memory.to_device(torch.empty_strided(host.shape, host.stride(), dtype=host.dtype).copy_(host))
+            copy = sp.base_of(value).clone().as_strided(value.shape, value.stride(), int(value.storage_offset()))
+            return memory.to_device(copy)
         return type(value)(copied(item) for item in value) if isinstance(value, (list, tuple)) else value
 
     return copied(call.honest())
@@ -131,13 +138,18 @@ def _input_aliased(call: Call) -> Any:
 
 
 def _written_outside(call: Call) -> Any:
+    """Write one element too many: the first of the storage that no argument reads, such as a gap between rows."""
     out = call.honest()
     for tensor in call.written:
-        base, first = sp.base_of(tensor), int(tensor.storage_offset())
-        for place in (first + sp.extent(tensor) + 1, first - 1, first + 1):
-            if 0 <= place < base.numel() and (place != first + 1 or sp.extent(tensor) >= tensor.numel()):
-                base[place] += 1
-                return out
+        base = sp.base_of(tensor)
+        free = torch.ones(base.numel(), dtype=torch.bool)
+        places = torch.arange(base.numel())
+        for view in (tensor, *call.reads()):
+            if view.untyped_storage().data_ptr() == tensor.untyped_storage().data_ptr():
+                free[places.as_strided(view.shape, view.stride(), int(view.storage_offset())).flatten()] = False
+        if bool(free.any()):
+            base[int(free.nonzero()[0])] += 1
+            break
     return out
 
 
@@ -280,21 +292,21 @@ FAULTS: Mapping[str, Callable[[Call], Any]] = {
     "zero-sign": _outputs(sp.where(lambda t: t == 0, torch.neg)),
     "large-is-nan": _large_is_nan,
     "truncated": _outputs(lambda t: t.trunc() if t.is_floating_point() else t),
-    "transposed": _outputs(lambda t: torch.empty_like(t).copy_(t.transpose(0, 1)) if t.dim() > 1 else t),
+    "transposed": _outputs(lambda t: t.mT.clone() if t.dim() > 1 and t.shape[-1] == t.shape[-2] else t),
     "identity": _identity,
     "past-16-zero": _outputs(sp.tail_zero(16)),
     "every-second-zero": _outputs(sp.tail_zero(1, 2)),
     "wrong-past-65536": _wrong_past_65536,
     "keywords-ignored": _keywords_ignored,
-    "integer-through-float32": _inputs(sp.host_copy(sp.through(torch.float32))),
+    "integer-through-float32": _through_float32,
     "integer-through-int8": _outputs(sp.through(torch.int8)),
     "saturated": _saturated,
     "low-precision": _inputs(sp.host_copy(sp.coarse)),
     "low-accumulator": _low_accumulator,
-    "dtype": _outputs(sp.other_dtype),
-    "shape": _outputs(lambda t: t.unsqueeze(0)),
-    "empty": _outputs(lambda t: t.new_empty(0)),
-    "stride": _outputs(sp.other_stride),
+    "dtype": _outputs(sp.other_dtype, form=True),
+    "shape": _outputs(lambda t: t.unsqueeze(0), form=True),
+    "empty": _outputs(lambda t: t.new_empty(0), form=True),
+    "stride": _outputs(sp.other_stride, form=True),
     "strides-ignored": _inputs(sp.as_if_contiguous),
     "offset-ignored": _inputs(sp.as_if_at_the_start),
     "input-mutated": _input_mutated,

@@ -252,6 +252,14 @@ def _resize(tensor: torch.Tensor, size: list[int], *, memory_format: Any = None)
     return tensor
 
 
+def _to_copy(tensor: torch.Tensor, *, non_blocking: bool = False, **options: Any) -> torch.Tensor:
+    """Convert without the pinned memory that PyTorch's own kernel asks a backend's C++ hooks for when it need not wait."""
+    del non_blocking
+    op, key = torch.ops.aten._to_copy.default, _KEY.CompositeExplicitAutograd
+    copied: torch.Tensor = op._op_dk(key, tensor, non_blocking=False, **options)
+    return copied
+
+
 def _item(tensor: torch.Tensor) -> Any:
     return memory.to_host(tensor).item()
 
@@ -288,6 +296,7 @@ def register(state: State) -> Iterator[torch.library.Library]:
     for name in sorted(_kernel_names(state.profile) - taken - set(_GEOMETRY) - _LEFT_COMPOSITE):
         op = catalogue.resolve(name)
         library.impl(op.name().removeprefix("aten::"), make_kernel(op, state), "PrivateUse1")
+    library.impl("_to_copy", _plain(_to_copy), "PrivateUse1")
     # On a conjugate tensor the Conjugate fallback clones, clone copies, and copy_ comes back to _copy_from: without these
     # lines that recursion overflows the stack on every PrivateUse1 backend (torch 2.13).
     for name in ("_copy_from", "_copy_from_and_resize"):

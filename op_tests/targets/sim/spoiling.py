@@ -14,19 +14,22 @@ if TYPE_CHECKING:
 Tensor = torch.Tensor
 
 
-def each(change: Callable[[Tensor], Tensor]) -> Callable[[Any], Any]:
-    """Return a function that changes every device tensor in an output and returns the output."""
+def each(change: Callable[[Tensor], Tensor], *, form: bool = False) -> Callable[[Any], Any]:
+    """Return a function that changes every device tensor in an output and returns the output.
+
+    Values are changed in place, so that in-place and ``out=`` calls are spoilt too; with `form`, the output is another
+    tensor, whose dtype, shape or strides may differ.
+    """
 
     def spoil(value: Any) -> Any:
         if memory.is_device(value):
             host = memory.to_host(value)
             changed = change(host)
-            if changed is host:
-                return value
-            if changed.shape == host.shape and changed.dtype == host.dtype and changed.stride() == host.stride():
-                host.copy_(changed)  # in place, so that in-place and out= calls are spoilt too
-                return value
-            return memory.to_device(changed)
+            if form:
+                return memory.to_device(changed)
+            if changed is not host:
+                host.copy_(changed)
+            return value
         if isinstance(value, (list, tuple)):
             return type(value)(spoil(item) for item in value)
         return value
@@ -62,11 +65,6 @@ def base_of(tensor: Tensor) -> Tensor:
     return memory.to_host(whole)
 
 
-def extent(tensor: Tensor) -> int:
-    """Return how many elements after its first one a tensor reaches in its storage."""
-    return sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True))
-
-
 def is_float(tensor: Tensor) -> bool:
     """Return whether the numbers have a fraction: floating-point or complex."""
     return tensor.is_floating_point() or tensor.is_complex()
@@ -76,10 +74,10 @@ def is_float(tensor: Tensor) -> bool:
 
 
 def other_value(tensor: Tensor) -> Tensor:
-    """Return every element changed: by a quarter and a half, by one, inverted."""
+    """Return every element changed: by a quarter and three quarters, by one, inverted."""
     if tensor.dtype == torch.bool:
         return ~tensor
-    return tensor * 1.25 + 0.5 if is_float(tensor) else tensor + 1
+    return tensor * 1.25 + 0.75 if is_float(tensor) else tensor + 1
 
 
 def one_element(name: str) -> Callable[[Tensor], Tensor]:
@@ -147,6 +145,8 @@ def through(dtype: torch.dtype) -> Callable[[Tensor], Tensor]:
 
 def coarse(tensor: Tensor) -> Tensor:
     """Return floating-point values with fewer bits: 10 of float32's 23 (as TF32), 2 of a half's, bfloat16's of float64."""
+    if tensor.is_complex():
+        return torch.view_as_complex(coarse(torch.view_as_real(tensor)).contiguous())
     if tensor.dtype == torch.float32:
         return (tensor.contiguous().view(torch.int32) & ~0x1FFF).view(torch.float32)
     thin = {torch.float64: torch.bfloat16, torch.float16: torch.float8_e5m2, torch.bfloat16: torch.float8_e5m2}
