@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
+import time
+from typing import TYPE_CHECKING
 
 import click
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_LINE_SECONDS = 5.0  # between two plain lines of progress
 
 
 @click.group()
@@ -14,25 +21,48 @@ def bank() -> None:
 
 
 @bank.command("build")
-@click.option("--dtypes", default="float32,bfloat16", show_default=True, help="Dtypes to record, separated by commas.")
+@click.option(
+    "--dtypes", default="float32,bfloat16", show_default=True, help="Dtypes to record, separated by commas, or all."
+)
+@click.option("--jobs", default=2, show_default=True, type=click.IntRange(1), help="Dtypes recorded at a time.")
 @click.option("--seed", default=0, show_default=True, help="Seed of the sample generators.")
-def build(dtypes: str, seed: int) -> None:
-    """Record the calls that torch's OpInfo entries make, for each dtype that has no bank file yet.
+def build(dtypes: str, jobs: int, seed: int) -> None:
+    """Record, derive and search the samples of each dtype that has no bank file yet; about a minute of CPU each.
 
-    Example: neuron-ops bank build --dtypes float32,bfloat16
+    Example: neuron-ops bank build --dtypes all
     """
     from neuron_ops.coverage_db.settings import load_settings
-    from neuron_ops.op_tests.bank import Bank, bank_file
+    from neuron_ops.op_tests.bank import DTYPES, Bank, bank_file
     from neuron_ops.op_tests.plan import check_dtypes
 
-    names = [name.strip() for name in dtypes.split(",") if name.strip()]
+    names = list(DTYPES) if dtypes.strip() == "all" else [n.strip() for n in dtypes.split(",") if n.strip()]
     check_dtypes(names)
     folder = load_settings().cache_folder
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, disable=not sys.stdout.isatty()) as bar:
-        task = bar.add_task("recording", total=None)
-        Bank(folder, seed).build(
-            names, lambda done, total, text: bar.update(task, completed=done, total=total, description=text[:50])
-        )
+    with _bar() if sys.stderr.isatty() else _lines() as progress:
+        Bank(folder, seed).build(names, progress, jobs=jobs)
     for name in names:
         click.echo(bank_file(folder, name, seed))
+
+
+@contextlib.contextmanager
+def _bar() -> Iterator[Callable[[int, int, str], None]]:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+    columns = (BarColumn(), TaskProgressColumn(), TimeElapsedColumn(), TextColumn("{task.description}", markup=False))
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda done, total, text: bar.update(task, completed=done, total=total, description=text[:60])
+
+
+@contextlib.contextmanager
+def _lines() -> Iterator[Callable[[int, int, str], None]]:
+    told = 0.0
+
+    def line(done: int, total: int, text: str) -> None:
+        nonlocal told
+        if done >= total or time.monotonic() - told >= _LINE_SECONDS:
+            told = time.monotonic()
+            click.echo(f"{100 * done // total} % {text}", err=True)
+
+    yield line

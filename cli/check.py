@@ -98,10 +98,8 @@ def _failure_text(report: Report) -> str:
 def _print_report(report: Report, *, show_all: bool) -> None:
     """Print the verdict, the rows worst first, and what was run."""
     failure = report.failure
-    if failure is not None and not report.rows:
-        if failure.device_only:
-            _print_device_failure(report)
-        return
+    if failure is not None and not failure.device_only and not report.rows:
+        return  # nothing to show but the traceback, which follows on standard error
     click.echo(report.verdict)
     _print_device_failure(report)
     rows = report.rows if show_all else report.working

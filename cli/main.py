@@ -20,10 +20,14 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "runs": ("neuron_ops.cli.runs:runs", "List the stored runs with their counts."),
     "repro": ("neuron_ops.cli.repro:repro", "Print a standalone script that repeats one case."),
     "check": ("neuron_ops.cli.check:check", "Judge how a model would be served on the device."),
+    "selftest": ("neuron_ops.cli.selftest:selftest", "Plant faults and say which of them are caught."),
     "serve": ("neuron_ops.cli.serve:serve", "Start the site on this machine."),
     "db": ("neuron_ops.cli.db:db", "Upgrade or check the database."),
 }
 """Name → (module:function, help line). Modules are imported only when their command runs: torch alone takes seconds."""
+
+EXTRAS = {"torch": "run", "numpy": "run", "flask": "site", "psycopg": "postgres"}
+"""Library that the base install leaves out → the extra that brings it."""
 
 
 class LazyGroup(click.Group):
@@ -70,6 +74,15 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except InputFailed as error:
         click.echo(str(error), err=True)
         return 3
+    except ModuleNotFoundError as error:
+        if error.name not in EXTRAS:
+            raise
+        command = next((a for a in arguments or sys.argv[1:] if a in COMMANDS), "")
+        click.echo(
+            f"neuron-ops: {error.name} is not installed; `neuron-ops {command}` needs it; run pip install 'neuron-ops[{EXTRAS[error.name]}]'",
+            err=True,
+        )
+        return 2
     except (click.Abort, KeyboardInterrupt):
         click.echo("neuron-ops: stopped; finished results are stored", err=True)
         return 130

@@ -9,22 +9,31 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from neuron_ops.op_tests.coverage import Share
     from neuron_ops.op_tests.records import Operator
 
 
 @click.group(invoke_without_command=True)
 @click.option("--stats", is_flag=True, help="Print the denominators and the count of each exclusion.")
+@click.option(
+    "--coverage", is_flag=True, help="Print which overloads have cases in the sample bank, and why others have none."
+)
+@click.option("--seed", default=0, show_default=True, help="Seed of the bank that --coverage reads.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
-def ops(context: click.Context, stats: bool, as_json: bool) -> None:
+def ops(context: click.Context, stats: bool, coverage: bool, seed: int, as_json: bool) -> None:
     """List the operators of the installed torch, or show one.
 
     Example: neuron-ops ops --stats
     """
-    if context.invoked_subcommand is None and not stats:
+    if context.invoked_subcommand is None and not (stats or coverage):
         click.echo(context.get_help())
-    elif stats:
+    if stats:
         _print_stats(as_json)
+    if coverage:
+        _print_coverage(seed, as_json)
 
 
 def _print_stats(as_json: bool) -> None:
@@ -40,6 +49,41 @@ def _print_stats(as_json: bool) -> None:
     click.echo(f"  T1    {counts.t1:>6}  of these have no composite kernel: native, translated or fallback")
     for reason, number in counts.excluded.items():
         click.echo(f"  left out {number:>3}  {reason}")
+
+
+def _print_coverage(seed: int, as_json: bool) -> None:
+    from neuron_ops.coverage_db.settings import load_settings
+    from neuron_ops.op_tests.bank import DTYPES, Bank
+    from neuron_ops.op_tests.coverage import measure
+    from neuron_ops.op_tests.records import BadInput
+
+    bank = Bank(load_settings().cache_folder, seed)
+    built = [dtype for dtype in DTYPES if dtype not in bank.missing(DTYPES)]
+    if not built:
+        raise BadInput(
+            f"no sample bank in {bank.folder} for seed {seed}; expected one; run `neuron-ops bank build` first"
+        )
+    found = measure(bank, built)
+    if as_json:
+        click.echo(json.dumps(found.to_json()))
+        return
+    click.echo(f"overloads with at least one case, in {len(built)} of {len(DTYPES)} dtypes")
+    click.echo(_shares_line("any dtype", found.shares))
+    for title, parts in (("dtype", found.per_dtype), ("axis", found.per_axis), ("source", found.per_source)):
+        click.echo(f"by {title}")
+        for name, shares in parts.items():
+            note = f"   refused by the CPU: {found.refused[name]} overloads" if title == "dtype" else ""
+            click.echo(_shares_line(name, shares) + note)
+    click.echo(f"without cases: {len(found.without)}")
+    for name, reason in found.without.items():
+        click.echo(f"  {name:<52} {' '.join(reason.split())[:160]}")
+
+
+def _shares_line(name: str, shares: Mapping[str, Share]) -> str:
+    parts = (
+        f"{denominator} {share.covered} of {share.of} ({share.percent} %)" for denominator, share in shares.items()
+    )
+    return f"  {name:<14} {'   '.join(parts)}"
 
 
 @ops.command("list")

@@ -5,33 +5,34 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import selectors
 import sqlite3
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Self
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, Self
 
 import torch
 from neuron_ops.op_tests.packing import Sample
 from neuron_ops.op_tests.records import BANK_VERSION, BadInput, Case
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from types import TracebackType
 
 DTYPES = (
     "float32", "bfloat16", "float16", "float64", "int8", "int16", "int32", "int64", "uint8", "bool", "complex64", "complex128",
+    "float8_e4m3fn", "float8_e5m2",
 )  # fmt: skip
 """The dtypes that can be recorded."""
 
 _APPLICATION_ID = 0x4E4F4253  # "NOBS": SQLite's mark for the kind of file
 _SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE sample (overload TEXT NOT NULL, label TEXT NOT NULL, variants TEXT NOT NULL, data BLOB NOT NULL,
-                     PRIMARY KEY (overload, label)) WITHOUT ROWID;
-CREATE TABLE dropped (overload TEXT NOT NULL, label TEXT NOT NULL, PRIMARY KEY (overload, label)) WITHOUT ROWID;
+CREATE TABLE sample (overload TEXT NOT NULL, label TEXT NOT NULL, variants TEXT NOT NULL, refused TEXT,
+                     data BLOB NOT NULL, PRIMARY KEY (overload, label));
+CREATE TABLE dropped (overload TEXT NOT NULL, label TEXT NOT NULL, reason TEXT NOT NULL,
+                      PRIMARY KEY (overload, label)) WITHOUT ROWID;
 """
 
 
@@ -55,13 +56,16 @@ class BankWriter:
         meta = {"torch": torch.__version__.partition("+")[0], "dtype": dtype, "seed": str(seed)}
         self._connection.executemany("INSERT INTO meta VALUES (?, ?)", list(meta.items()))
 
-    def add(self, overload: str, label: str, sample: Sample, variants: Sequence[str]) -> None:
-        """Store a sample; one without variants is only named, as dropped."""
-        if variants:
-            row = (overload, label, json.dumps(list(variants)), sample.to_bytes())
-            self._connection.execute("INSERT INTO sample VALUES (?, ?, ?, ?)", row)
-        else:
-            self._connection.execute("INSERT INTO dropped VALUES (?, ?)", (overload, label))
+    def add(
+        self, overload: str, label: str, sample: Sample, variants: Sequence[str], refused: str | None = None
+    ) -> None:
+        """Store a sample with its variants; `refused` is the reference's refusal of it, where it refuses."""
+        row = (overload, label, json.dumps(list(variants)), refused, sample.to_bytes())
+        self._connection.execute("INSERT INTO sample VALUES (?, ?, ?, ?, ?)", row)
+
+    def drop(self, overload: str, label: str, reason: str) -> None:
+        """Note why a proposed sample was dropped; an empty label speaks of all that the overload was tried with."""
+        self._connection.execute("INSERT INTO dropped VALUES (?, ?, ?)", (overload, label, reason))
 
     def __enter__(self) -> Self:
         return self
@@ -75,6 +79,15 @@ class BankWriter:
             self._temporary.replace(self._path)
         else:
             self._temporary.unlink()
+
+
+class Row(NamedTuple):
+    """A sample without its arguments; `refused` is the reference's refusal, None where it computes the call."""
+
+    overload: str
+    label: str
+    variants: tuple[str, ...]
+    refused: str | None
 
 
 class Bank:
@@ -94,8 +107,21 @@ class Bank:
         ]
 
     def overloads(self, dtype: str) -> frozenset[str]:
-        """Return the overloads that have samples in a dtype."""
+        """Return the overloads that have samples in a dtype, those that the reference refuses too."""
         return frozenset(name for (name,) in self._query(dtype, "SELECT DISTINCT overload FROM sample"))
+
+    def rows(self, dtype: str) -> list[Row]:
+        """Return what there is of all samples in a dtype except the arguments, sorted by overload and label."""
+        query = "SELECT overload, label, variants, refused FROM sample ORDER BY overload, label"
+        return [
+            Row(overload, label, tuple(json.loads(variants)), refused)
+            for overload, label, variants, refused in self._query(dtype, query)
+        ]
+
+    def dropped(self, overload: str, dtype: str) -> list[tuple[str, str]]:
+        """Return (label, reason) of the proposed samples of an overload that were dropped; '' labels the last refusal."""
+        query = "SELECT label, reason FROM dropped WHERE overload = ? ORDER BY label"
+        return [(label, reason) for label, reason in self._query(dtype, query, overload)]
 
     def sample(self, case: Case) -> Sample:
         """Return the recorded arguments of a case; raises BadInput where the bank has no such sample."""
@@ -113,38 +139,42 @@ class Bank:
         return [dtype for dtype in dtypes if not bank_file(self.folder, dtype, self.seed).exists()]
 
     def build(self, dtypes: Sequence[str], progress: Callable[[int, int, str], None], *, jobs: int = 2) -> None:
-        """Record the dtypes that are missing, `jobs` at a time, each in a process of its own."""
+        """Record the dtypes that are missing, `jobs` at a time, in a process of their own.
+
+        `progress` gets done, total and what is in work. Raises BadInput where the folder cannot be written, RuntimeError
+        with the recorder's last words where it failed; dtypes that were finished before stay.
+        """
         missing = self.missing(dtypes)
-        for start in range(0, len(missing), jobs):
-            self._build_some(missing[start : start + jobs], progress)
+        if not missing:
+            return
+        self._check_writable()
+        with tempfile.TemporaryFile() as log, self._recording(missing, jobs, log) as child:
+            _follow(child, len(missing) + 1, progress)
+            if child.wait() != 0:
+                log.seek(0)
+                words = log.read()[-2000:].decode(errors="replace")
+                raise RuntimeError(f"recording samples ended with exit code {child.returncode}:\n{words}")
 
-    def _build_some(self, dtypes: Sequence[str], progress: Callable[[int, int, str], None]) -> None:
-        with contextlib.ExitStack() as stack:
-            log = stack.enter_context(tempfile.TemporaryFile())
-            children = {dtype: stack.enter_context(self._recording(dtype, log)) for dtype in dtypes}
-            _follow(children, progress)
-            for dtype, child in children.items():
-                if child.wait() != 0:
-                    log.seek(0)
-                    words = log.read()[-2000:].decode(errors="replace")
-                    raise RuntimeError(
-                        f"recording samples of {dtype} ended with exit code {child.returncode}:\n{words}"
-                    )
-
-    def _recording(self, dtype: str, log: IO[bytes]) -> subprocess.Popen[bytes]:
-        path = bank_file(self.folder, dtype, self.seed)
+    def _check_writable(self) -> None:
+        folder = bank_file(self.folder, DTYPES[0], self.seed).parent
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=path.parent):
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder):
                 pass
         except OSError as error:
             raise BadInput(
-                f"cannot write the sample bank into {path.parent} ({error.strerror}); expected a writable folder; set NEURON_OPS_CACHE"
+                f"cannot write the sample bank into {folder} ({error.strerror}); expected a writable folder; set NEURON_OPS_CACHE"
             ) from error
-        command = [sys.executable, "-P", "-m", "neuron_ops.op_tests.recording", str(path), dtype, str(self.seed)]
-        # Iteration orders of sets and the random state are part of what is recorded.
-        environment = {**os.environ, "PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1"}
-        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, env=environment)
+
+    def _recording(self, dtypes: Sequence[str], jobs: int, log: IO[bytes]) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-P", "-m", "neuron_ops.op_tests.recording", str(self.folder), str(self.seed)]
+        # Iteration orders of sets and the random state are part of what is recorded. No accelerator: the recorder
+        # forks after it has run autograd, which torch allows only where autograd has no device threads.
+        environment = {
+            **os.environ, "PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
+            "CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": "", "ZE_AFFINITY_MASK": "",
+        }  # fmt: skip
+        return subprocess.Popen([*command, str(jobs), *dtypes], stdout=subprocess.PIPE, stderr=log, env=environment)
 
     def _query(self, dtype: str, query: str, *values: Any) -> Iterator[tuple[Any, ...]]:
         if dtype not in self._open:
@@ -152,27 +182,15 @@ class Bank:
         return iter(self._open[dtype].execute(query, values).fetchall())
 
 
-def _follow(children: Mapping[str, subprocess.Popen[bytes]], progress: Callable[[int, int, str], None]) -> None:
-    """Report the summed progress of all children until each has closed its output."""
-    parts: dict[str, bytes] = dict.fromkeys(children, b"")
-    counts: dict[str, tuple[int, int]] = dict.fromkeys(children, (0, 0))
-    with selectors.DefaultSelector() as selector:
-        for dtype, child in children.items():
-            assert child.stdout is not None
-            selector.register(child.stdout, selectors.EVENT_READ, dtype)
-        while selector.get_map():
-            for key, _ in selector.select():
-                dtype, chunk = key.data, os.read(key.fd, 1 << 16)
-                if not chunk:
-                    selector.unregister(key.fileobj)
-                *lines, parts[dtype] = (parts[dtype] + chunk).split(b"\n")
-                for line in lines:
-                    with contextlib.suppress(ValueError):  # anything else is chatter of a library
-                        _, done, total, text = json.loads(line)
-                        counts[dtype] = (done, total)
-                        progress(
-                            sum(d for d, _ in counts.values()), sum(t for _, t in counts.values()), f"{dtype} {text}"
-                        )
+def _follow(child: subprocess.Popen[bytes], parts: int, progress: Callable[[int, int, str], None]) -> None:
+    """Report the summed progress of the recorder's `parts` until it has closed its output."""
+    counts: dict[str, int] = {}
+    assert child.stdout is not None
+    for line in child.stdout:
+        with contextlib.suppress(ValueError):  # anything else is chatter of a library
+            _, part, done, total, text = json.loads(line)
+            counts[part] = done
+            progress(sum(counts.values()), parts * total, f"{part} {text}")
 
 
 def _connect(path: Path, dtype: str) -> sqlite3.Connection:

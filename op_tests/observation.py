@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 import torch
@@ -58,11 +58,15 @@ Seen: TypeAlias = SeenTensor | SeenValue
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Observation:
-    """What a call left: the form of its outputs (``(tensor, [tensor, None])``), its outputs, its tensor arguments."""
+    """What a call left: the form of its outputs (``(tensor, [tensor, None])``), its outputs, its tensor arguments.
+
+    `plain` are its other arguments by place (``1``, ``dim``), as they were given.
+    """
 
     structure: str
     outputs: tuple[Seen, ...]
     arguments: tuple[SeenTensor, ...]
+    plain: Mapping[str, object] = field(default_factory=dict)
 
 
 def observe(outputs: object, args: Sequence[object], kwargs: Mapping[str, object]) -> Observation:
@@ -73,9 +77,10 @@ def observe(outputs: object, args: Sequence[object], kwargs: Mapping[str, object
     seen before this. Raises whatever the device raises when its memory is read, such as an error it latched earlier.
     """
     reader = _Reader()
+    places = [*enumerate(args), *kwargs.items()]
     arguments = [
         reader.see(name, value)
-        for place, argument in (*enumerate(args), *kwargs.items())
+        for place, argument in places
         for name, value in _leaves(f"argument {place}", argument)
         if isinstance(value, torch.Tensor)
     ]
@@ -85,7 +90,8 @@ def observe(outputs: object, args: Sequence[object], kwargs: Mapping[str, object
         for place, output in tops
         for name, value in _leaves(f"output {place}", output)
     ]
-    return Observation(_structure(outputs), tuple(seen), tuple(arguments))
+    plain = {str(place): argument for place, argument in places if not isinstance(argument, torch.Tensor)}
+    return Observation(_structure(outputs), tuple(seen), tuple(arguments), plain)
 
 
 def _leaves(name: str, value: object) -> Iterator[tuple[str, object]]:

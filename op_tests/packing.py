@@ -21,8 +21,16 @@ ON_HOST = {
     "aten.tensor_split.tensor_indices_or_sections": (1,),
     "aten._pack_padded_sequence.default": (1,),
     "aten._pack_padded_sequence.out": (1,),
+    "aten._pack_padded_sequence_backward.default": (2,),
+    "aten._pad_packed_sequence.default": (1,),
+    **{f"aten.{kind}.data": (1,) for kind in ("gru", "lstm", "rnn_relu", "rnn_tanh")},
+    **{f"aten._foreach_{kind}.{form}": (3,) for kind in ("addcdiv", "addcmul") for form in ("Tensor", "Tensor_out")},
+    **{f"aten._foreach_{kind}_.Tensor": (3,) for kind in ("addcdiv", "addcmul")},
+    **{f"aten.randint_like.Tensor{form}": (1,) for form in ("", "_out", "_generator", "_generator_out")},
 }
-"""Overload → positions of tensor arguments that ATen wants on the CPU whatever the device (torch 2.13 raises otherwise)."""
+"""Overload → positions of tensor arguments that ATen wants on the CPU whatever the device.
+
+torch 2.13 raises otherwise, or reads them through a host pointer (the batch sizes of packed sequences)."""
 
 _WIDE = {torch.complex32: torch.complex128, torch.complex64: torch.complex128}
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-BANK_VERSION = 1
+BANK_VERSION = 2
 """Version of the sample bank's format and generators. It is part of every case key: other samples are other cases."""
 
 

@@ -28,7 +28,7 @@ import zlib
 
 import torch
 {imports}
-DEVICE = torch.device(sys.argv[1] if len(sys.argv) > 1 else "{device}")
+DEVICE = "{device}"
 
 
 def storage(text, dtype):
@@ -122,9 +122,10 @@ def on_cpu(value):
 
 
 if __name__ == "__main__":
-    expected, found = on_cpu(call(torch.device("cpu"))), on_cpu(call(DEVICE))
+    device = torch.device(sys.argv[1] if len(sys.argv) > 1 else DEVICE)
+    expected, found = on_cpu(call(torch.device("cpu"))), on_cpu(call(device))
     print("cpu:", expected)
-    print(f"{DEVICE}:", found)
+    print(f"{device}:", found)
     torch.testing.assert_close(found, expected, equal_nan=True, check_stride=True)
     print("equal within torch.testing's default tolerances")
 """

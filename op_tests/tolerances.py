@@ -99,14 +99,19 @@ _WHATS = {
     "tolerance": "the outputs have the tolerance `relative`, `absolute`",
     "casts": "a float outside the range of the integer output dtype gives what the platform likes",
     "writes": "the arguments of these names are written although the schema does not say so",
+    "properties": "the outputs are no certain tensors: properties.py judges them `by` what must hold of them",
 }
-_KEYS = {"overloads", "dtype", "what", "outputs", "relative", "absolute", "arguments", "reason"}
+_KEYS = {"overloads", "dtype", "what", "outputs", "relative", "absolute", "derivation", "arguments", "by", "reason"}
+_BY = ("picked", "sorted", "top", "qr", "svd", "old svd", "eigh", "eig", "eigvals")
 _GLOB = re.compile(r"[A-Za-z_*?][\w*?]*\.[\w*?]+\.[\w*?]+")
 
 
 @dataclass(frozen=True, slots=True)
 class ExceptionRow:
-    """One exception: for overloads and dtypes that match, `what` holds for `outputs` (None: all), for `reason`."""
+    """One exception: for overloads and dtypes that match, `what` holds for `outputs` (None: all), for `reason`.
+
+    `derivation` says where the numbers of a tolerance come from; `by` names the judge of properties.
+    """
 
     overload: str
     dtype: str
@@ -115,6 +120,8 @@ class ExceptionRow:
     outputs: tuple[int, ...] | None = None
     tolerance: Tolerance | None = None
     arguments: tuple[str, ...] = ()
+    derivation: str = ""
+    by: str = ""
 
     def covers(self, output: int) -> bool:
         """Return whether the row is about this output."""
@@ -142,35 +149,52 @@ def load_exceptions(text: str) -> tuple[ExceptionRow, ...]:
 
 
 def _rows(number: int, entry: dict[str, Any]) -> list[ExceptionRow]:
-    what = entry.get("what")
-    if unknown := set(entry) - _KEYS:
-        raise ValueError(f"row {number} has the unknown key {min(unknown)!r}; the keys are {', '.join(sorted(_KEYS))}")
-    if what not in _WHATS:
-        raise ValueError(f"row {number} says what = {what!r}; it must be one of {', '.join(_WHATS)}")
-    if len(str(entry.get("reason", "")).split()) < 4:
-        raise ValueError(f"row {number} has no reason; say in a sentence why the contract allows the difference")
-    if (what == "tolerance") != ("relative" in entry and "absolute" in entry):
-        raise ValueError(f"row {number}: relative and absolute belong to what = 'tolerance', and both are needed there")
-    if (what == "writes") != ("arguments" in entry):
-        raise ValueError(f"row {number}: arguments belong to what = 'writes' and are needed there")
-    globs = entry.get("overloads", [])
-    if not globs or not isinstance(globs, list):
-        raise ValueError(f"row {number} has no overloads; give a list such as ['aten.empty.*']")
-    for glob in globs:
-        if not _GLOB.fullmatch(str(glob)):
-            raise ValueError(f"row {number} has the overload {glob!r}; expected three parts such as 'aten.empty.*'")
-    tolerance = Tolerance(entry["relative"], entry["absolute"]) if what == "tolerance" else None
-    if tolerance and not (0 <= tolerance.relative <= 0.5 and tolerance.absolute >= 0):
-        raise ValueError(
-            f"row {number}: relative must be from 0 to 0.5 (more would accept zeros), absolute not below 0"
-        )
-    outputs = tuple(entry["outputs"]) if "outputs" in entry else None
+    if fault := _fault(entry):
+        raise ValueError(f"row {number} {fault}")
+    tolerance = Tolerance(entry["relative"], entry["absolute"]) if entry["what"] == "tolerance" else None
     return [
         ExceptionRow(
-            glob, entry.get("dtype", "*"), what, entry["reason"], outputs, tolerance, tuple(entry.get("arguments", ()))
+            overload=glob,
+            dtype=entry.get("dtype", "*"),
+            what=entry["what"],
+            reason=entry["reason"],
+            outputs=tuple(entry["outputs"]) if "outputs" in entry else None,
+            tolerance=tolerance,
+            arguments=tuple(entry.get("arguments", ())),
+            derivation=entry.get("derivation", ""),
+            by=entry.get("by", ""),
         )
-        for glob in globs
+        for glob in entry["overloads"]
     ]
+
+
+def _fault(entry: dict[str, Any]) -> str | None:
+    """Return what is wrong with a row and what to do, or None."""
+    what, globs = entry.get("what"), entry.get("overloads", [])
+    if unknown := set(entry) - _KEYS:
+        return f"has the unknown key {min(unknown)!r}; the keys are {', '.join(sorted(_KEYS))}"
+    if what not in _WHATS:
+        return f"says what = {what!r}; it must be one of {', '.join(_WHATS)}"
+    if not _sentence(entry, "reason"):
+        return "has no reason; say in a sentence why the contract allows the difference"
+    if (what == "tolerance") != ("relative" in entry and "absolute" in entry):
+        return "must have relative and absolute with what = 'tolerance', both are needed there and nowhere else"
+    if what == "tolerance" and not (0 <= entry["relative"] <= 0.5 and entry["absolute"] >= 0):
+        return "is too loose: relative must be from 0 to 0.5 (more would accept zeros), absolute not below 0"
+    if (what == "tolerance") != _sentence(entry, "derivation"):
+        return "needs a derivation, a sentence on where its numbers come from, with what = 'tolerance' and nowhere else"
+    if (what == "writes") != ("arguments" in entry):
+        return "must have arguments with what = 'writes' and nowhere else"
+    if (what == "properties") != (entry.get("by") in _BY):
+        return f"must say by = one of {', '.join(_BY)} with what = 'properties' and nowhere else"
+    if not globs or not isinstance(globs, list):
+        return "has no overloads; give a list such as ['aten.empty.*']"
+    bad = next((glob for glob in globs if not _GLOB.fullmatch(str(glob))), None)
+    return None if bad is None else f"has the overload {bad!r}; expected three parts such as 'aten.empty.*'"
+
+
+def _sentence(entry: dict[str, Any], key: str) -> bool:
+    return len(str(entry.get(key, "")).split()) >= 4
 
 
 EXCEPTIONS = load_exceptions(EXCEPTIONS_FILE.read_text(encoding="utf-8"))

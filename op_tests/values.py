@@ -154,14 +154,27 @@ def _usable(exact: torch.Tensor, want: torch.Tensor) -> bool:
 
 
 def _no_worse(cpu: Distances, device: Distances, *, zeros: bool) -> torch.Tensor:
-    """Return where the device is within CPU_FACTOR of the CPU's largest error, absolute as well as relative.
+    """Return where the device's error is none by the CPU's own: on the whole, in the element, or within CPU_FACTOR.
 
-    Both, because one alone lets a large element's error hide a wrong small one, or one cancelled sum a wrong large one.
-    All zeros get no factor: they pass only where zero is as near to the truth as the CPU's own answer, in both.
+    On the whole: no larger in root mean square and none larger than twice the CPU's largest. The mean square, because
+    one wrong element on top of the CPU's own errors makes it larger. Else an element passes that is as near to the truth
+    as the CPU's, or within CPU_FACTOR of the CPU's largest error, absolute as well as relative: one alone lets a large
+    element's error hide a wrong small one, or one cancelled sum a wrong large one. All zeros pass on the whole only:
+    their relative error is 1, so the CPU's answer must be worth nothing.
     """
-    factor = 1.0 if zeros else CPU_FACTOR
-    near = device.error <= factor * cpu.error.max()
-    return near & (device.error / device.scale <= factor * (cpu.error / cpu.scale).max())
+    near = device.error <= CPU_FACTOR * cpu.error.max()
+    if bool(near.all()) and _mean_square(device.error) <= _mean_square(cpu.error):
+        return torch.ones_like(near)
+    if zeros:
+        return torch.zeros_like(near)
+    return (device.error <= cpu.error) | near & (
+        device.error / device.scale <= CPU_FACTOR * (cpu.error / cpu.scale).max()
+    )
+
+
+def _mean_square(error: torch.Tensor) -> float:
+    top = float(error.max())
+    return top * float((error / top).square().mean().sqrt()) if top else 0.0
 
 
 def _worst(want: torch.Tensor, got: torch.Tensor, wrong: torch.Tensor, error: torch.Tensor) -> str:

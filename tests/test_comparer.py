@@ -463,11 +463,27 @@ def test_zeros_never_pass_for_a_long_sum() -> None:
     assert_wrong(verdict, "every value is zero")
 
 
-def test_zeros_pass_where_they_are_nearer_to_the_truth_than_the_cpu() -> None:
-    assert outputs(tensor(-8.7e-8), tensor(0.0), "aten.sin.default", exact=tensor(1e-16, dtype=torch.float64)).ok
-    # the CPU's 2.5 has one right bit, zero has none
-    verdict = outputs(tensor(2.5e-7), tensor(0.0), "aten.sin.default", exact=tensor(1e-7, dtype=torch.float64))
+def test_zeros_pass_only_where_the_cpus_answer_is_worth_nothing() -> None:
+    """rms_norm's gradient in bfloat16: the CPU has rounding noise of -1.9e-9 where the truth is 3e-18."""
+    for cpu, truth in ((-8.7e-8, 1e-16), (-1.9e-9, -3.5e-18), (2.5e-7, 1e-7)):
+        exact = tensor(truth, dtype=torch.float64)
+        assert outputs(tensor(cpu), tensor(0.0), "aten.sin.default", exact=exact).ok
+    verdict = outputs(tensor(1.9e-7), tensor(0.0), "aten.sin.default", exact=tensor(1e-7, dtype=torch.float64))
     assert_wrong(verdict, "every value is zero")
+    exact = tensor(1e-7, 1.0, dtype=torch.float64)
+    verdict = outputs(tensor(2.5e-7, 1.0), tensor(0.0, 0.0), "aten.sin.default", exact=exact)
+    assert_wrong(verdict, "every value is zero")
+
+
+def test_a_device_that_is_nearer_to_the_truth_than_the_cpu_is_never_wrong() -> None:
+    """addr in bfloat16: one sum cancels, and there the CPU happens to be right while its other errors are larger."""
+    exact = tensor(0.2211, 9.981, -20.04, dtype=torch.float64)
+    want = torch.tensor([0.22070312, 10.0, -20.125], dtype=torch.bfloat16)
+    got = torch.tensor([0.25, 10.0, -20.0], dtype=torch.bfloat16)
+    assert outputs(want, got, "aten.addr.default", "bfloat16", exact=exact).ok
+    assert_wrong(outputs(want, got, "aten.addr.default", "bfloat16"), "1 of 3")
+    worse = torch.tensor([0.25, 10.0, -20.125], dtype=torch.bfloat16)  # right but for one element more
+    assert_wrong(outputs(want, worse, "aten.addr.default", "bfloat16", exact=exact), "1 of 3", "worst at [0]")
 
 
 def test_a_sum_in_low_precision() -> None:

@@ -149,8 +149,9 @@ def row(**changes: object) -> str:
 
 def test_a_row_is_read() -> None:
     text = row(
-        overloads=["aten.a.*", "aten.b.c"], dtype="float16", what="tolerance", relative=0.25, absolute=1.0, outputs=[1]
-    )
+        overloads=["aten.a.*", "aten.b.c"], dtype="float16", what="tolerance", relative=0.25, absolute=1.0, outputs=[1],
+        derivation="twice the error of a table lookup",
+    )  # fmt: skip
     first, second = load_exceptions(text)
     assert (first.overload, second.overload) == ("aten.a.*", "aten.b.c")
     assert (first.dtype, first.tolerance, first.covers(1), first.covers(0)) == (
@@ -177,10 +178,16 @@ def test_a_row_is_read() -> None:
         (row(what="anything"), "what = 'anything'; it must be one of values,"),
         (row(tolerance=1), "unknown key 'tolerance'"),
         (row(what="tolerance", relative=0.1), "both are needed"),
-        (row(relative=0.1, absolute=0.1), "belong to what = 'tolerance'"),
+        (row(relative=0.1, absolute=0.1), "with what = 'tolerance', both are needed there and nowhere else"),
         (row(what="tolerance", relative=1.0, absolute=0.1), "relative must be from 0 to 0.5"),
-        (row(what="writes"), "arguments belong to what = 'writes'"),
-        (row(arguments=["x"]), "arguments belong to what = 'writes'"),
+        (row(what="tolerance", relative=0.1, absolute=0.1), "needs a derivation"),
+        (row(what="tolerance", relative=0.1, absolute=0.1, derivation="a guess"), "needs a derivation"),
+        (row(derivation="zero because nothing rounds here"), "needs a derivation, a sentence"),
+        (row(what="writes"), "must have arguments with what = 'writes'"),
+        (row(arguments=["x"]), "must have arguments with what = 'writes' and nowhere else"),
+        (row(what="properties"), "must say by = one of picked,"),
+        (row(what="properties", by="magic"), "must say by = one of picked,"),
+        (row(by="qr"), "with what = 'properties' and nowhere else"),
     ],
 )
 def test_a_bad_row_stops_the_import(text: str, message: str) -> None:

@@ -234,3 +234,12 @@ def test_a_profile_that_cannot_be_read(tmp_path):
     (tmp_path / "binary.csv").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(BadInput, match="cannot read the profile"):
         profile.read_profile(tmp_path / "binary.csv")
+
+
+def test_backward_parts_do_not_make_a_native_kernel_a_composite():
+    found = summarize(
+        "aten.gelu.default",
+        [Entry("aten.gelu.default", None, Route.NATIVE), Entry("aten.gelu_backward.default", None, Route.NATIVE)],
+    )
+    assert (found.route, found.composite) == (Route.NATIVE, False)
+    assert [part.overload for part in found.parts] == ["aten.gelu.default", "aten.gelu_backward.default"]

@@ -107,7 +107,9 @@ def _attempt(request: Request, seconds: float, memory: int) -> Report:
         where, stack = _where(words, Path(request.file).parent)
         doing = DOING.get(seen.phase, seen.phase)
         at = f" at {where}" if where else ""
-        failure = Failure(kind, seen.phase, sentence.format(doing=doing, how=how_it_ended(status), at=at), stack, where)
+        how = how_it_ended(status)
+        how += ", which the kernel sends when memory runs out" if how == "SIGKILL" else ""
+        failure = Failure(kind, seen.phase, sentence.format(doing=doing, how=how, at=at), stack, where)
     printed = words.partition(_FATAL)[0].rstrip()
     return Report(request, seen.model, seen.inputs, seen.versions, sorted_rows(seen.rows.values()), failure, printed)
 

@@ -8,7 +8,6 @@ import importlib.util
 import inspect
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -17,6 +16,7 @@ from torch.nn.modules.loss import _Loss
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
     from types import ModuleType
 
 FACTORIES = ("build_model", "get_model", "model")

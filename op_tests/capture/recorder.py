@@ -220,9 +220,9 @@ def first_line(error: BaseException) -> str:
 
 def _route(entry: Entry, served: Served, error: BaseException | None) -> CallRoute:
     leaves = list(entry.leaves())
-    if error is not None and not any(leaf.unsupported for leaf in leaves):
-        if any(leaf.route is None for leaf in leaves):  # refused before anything could serve it
-            return CallRoute.ERROR
+    refused = any(leaf.route is None and not leaf.unsupported for leaf in leaves)  # before anything could serve it
+    if error is not None and refused:
+        return CallRoute.ERROR
     if served.route is None:
         return CallRoute.UNSUPPORTED
     route = _ROUTES[served.route]

@@ -191,7 +191,10 @@ class Report:
     @property
     def calls(self) -> Counter[CallRoute]:
         """Return the number of working calls for each route."""
-        return sum((Counter(row.calls) for row in self.working), Counter())
+        counts: Counter[CallRoute] = Counter()
+        for row in self.working:
+            counts.update({route: n for route, n in row.calls.items() if route is not CallRoute.METADATA})
+        return counts
 
     @property
     def syncs(self) -> int:
@@ -211,9 +214,7 @@ class Report:
         counts = self.operators
         total = counts.total()
         native = counts[CallRoute.NATIVE] + counts[CallRoute.COMPOSITE]
-        text = (
-            f"{native} of {plural(total, 'operator')} {_verb(native, 'runs', 'run')} natively on the simulated device"
-        )
+        text = f"{native} of {plural(total, 'operator')} {'runs' if 1 in (native, total) else 'run'} natively on the simulated device"
         for route, one, many in _CLAUSES:
             if counts[route]:
                 text += f", {counts[route]} {_verb(counts[route], one, many)}"

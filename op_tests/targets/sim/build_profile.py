@@ -44,7 +44,7 @@ def main() -> None:
     """Write the profile to standard output, its source and date in the first line."""
     declared = Path(sys.argv[1])
     profile = rows(declared)
-    print(f"# TorchNeuron source of {SOURCE_DATE}, {len(profile)} active registrations; written by build_profile.py")
+    print(f"# TorchNeuron source of {SOURCE_DATE}, {len(profile)} active registrations")
     writer = csv.DictWriter(sys.stdout, COLUMNS, lineterminator="\n")
     writer.writeheader()
     writer.writerows(profile)

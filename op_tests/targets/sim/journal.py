@@ -101,7 +101,7 @@ def summarize(overload: str, entries: Sequence[Entry]) -> Served:
     """
     leaves = [leaf for entry in entries for leaf in entry.leaves()]
     working = [leaf for leaf in leaves if not leaf.view and leaf.overload not in ALLOCATIONS] or leaves
-    own = len(entries) == 1 and entries[0].overload == overload and not entries[0].composite
+    own = any(entry.overload == overload and not entry.composite for entry in entries)
     counts: dict[tuple[str, Route | None], int] = {}
     for leaf in working:
         counts[leaf.overload, leaf.route] = counts.get((leaf.overload, leaf.route), 0) + 1
@@ -115,5 +115,5 @@ def summarize(overload: str, entries: Sequence[Entry]) -> Served:
         reason=reason,
         received=working[0].overload if working else None,
         composite=not own,
-        parts=() if own else tuple(Part(name, route_, n) for (name, route_), n in counts.items()),
+        parts=() if own and len(entries) == 1 else tuple(Part(name, by, n) for (name, by), n in counts.items()),
     )

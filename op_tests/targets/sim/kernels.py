@@ -16,7 +16,7 @@ import torch
 import torch._decomp
 from neuron_ops.op_tests import catalogue
 from neuron_ops.op_tests.records import FallbackReason, Route
-from neuron_ops.op_tests.targets.sim import entry_points, faults, host, memory
+from neuron_ops.op_tests.targets.sim import entry_points, faults, host, memory, spoiling
 from neuron_ops.op_tests.targets.sim.journal import Entry, Journal
 
 if TYPE_CHECKING:
@@ -41,7 +41,9 @@ _GEOMETRY = (
     "aten.set_.source_Storage", "aten.set_.source_Storage_storage_offset",
 )  # fmt: skip
 
-_TAKES_CPU_TENSORS = ("index", "indices", "lengths", "batch_sizes", "tensor_indices_or_sections", "source", "generator")
+_TAKES_CPU_TENSORS = (
+    "index", "indices", "lengths", "batch_sizes", "tensor_indices_or_sections", "source", "generator", "scalars",
+)  # fmt: skip
 """Arguments that ATen itself allows on the CPU beside device tensors."""
 
 
@@ -52,6 +54,7 @@ class State:
     profile: Profile
     journal: Journal = field(default_factory=Journal)
     faults: dict[str, str] = field(default_factory=dict)
+    fault_memory: dict[str, dict[str, Any]] = field(default_factory=dict)
     serve_unsupported: bool = False
     no_narrowing: Mapping[torch.dtype, torch.dtype] = field(default_factory=dict)
 
@@ -134,31 +137,29 @@ class Kernel:
     def _spoilt(
         self, fault: str, entry: Entry, dtypes: list[torch.dtype], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        if fault == "unsupported":
-            entry.unsupported = True
-            raise NotImplementedError(f"{self.name} is not supported on neuron (planted)")
-        if fault == "raise":
-            raise RuntimeError(f"{self.name} failed to execute on Neuron (planted)")
-        if fault == "hidden-fallback":
+        def hide() -> Any:
             # The host computes, and the tracking calls say otherwise: only the copies to the host give it away.
             entry.claims_native = True
             return self._on_host(entry, FallbackReason.HOST, args, kwargs)
-        if fault == "mutation-missed":
-            before = [memory.to_host(t).clone() for t in self._written(args, kwargs)]
-            out = self._serve(entry, dtypes, args, kwargs)
-            for tensor, old in zip(self._written(args, kwargs), before, strict=True):
-                if tensor.shape == old.shape:
-                    memory.to_host(tensor).copy_(old)
-            return out
-        out = self._serve(entry, dtypes, args, kwargs)
-        if fault == "input-mutated":
-            faults.mutate_first(args)
-            return out
-        return faults.OUTPUT_FAULTS[fault](out)
 
-    def _written(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
+        def refuse() -> None:
+            entry.unsupported = True
+
+        call = faults.Call(
+            overload=self.name,
+            args=args,
+            kwargs=kwargs,
+            written=self._written(args, kwargs),
+            serve=lambda args, kwargs: self._serve(entry, dtypes, args, kwargs),
+            hide=hide,
+            refuse=refuse,
+            memory=self.state.fault_memory.setdefault(self.name, {}),
+        )
+        return faults.FAULTS[fault](call)
+
+    def _written(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[torch.Tensor, ...]:
         found = [args[p] if p < len(args) else kwargs.get(n) for p, n in self.signature.written]
-        return [value for value in found if isinstance(value, torch.Tensor) and memory.is_device(value)]
+        return tuple(spoiling.device_tensors(found))
 
 
 def _dtypes(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.dtype]:
@@ -183,11 +184,31 @@ def _recorded(state: State, name: str, function: Callable[..., Any], *, view: bo
 
     @functools.wraps(function)
     def kernel(*args: Any, **kwargs: Any) -> Any:
-        dtypes = _dtypes(args, kwargs)
-        with state.journal.inside(Entry(name, _first(dtypes), Route.NATIVE, view=view)):
-            return function(*args, **kwargs)
+        entry = Entry(name, _first(_dtypes(args, kwargs)), Route.NATIVE, view=view)
+        with state.journal.inside(entry):
+            if name not in state.faults:
+                return function(*args, **kwargs)
+            return faults.FAULTS[state.faults[name]](_memory_call(state, entry, function, args, kwargs))
 
     return kernel
+
+
+def _memory_call(
+    state: State, entry: Entry, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> faults.Call:
+    """Return the call of a kernel that does memory work: a copy writes its destination, nothing else writes."""
+
+    def serve(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return function(*args, **kwargs)
+
+    def refuse() -> None:
+        entry.unsupported = True
+
+    written = tuple(spoiling.device_tensors(args[1:2])) if entry.overload == "aten.copy_.default" else ()
+    remembered = state.fault_memory.setdefault(entry.overload, {})
+    return faults.Call(
+        entry.overload, args, kwargs, written, serve, lambda: serve(args, kwargs), refuse, remembered
+    )  # fmt: skip
 
 
 def _empty(size: list[int], *, dtype: Any = None, memory_format: Any = None, **_: Any) -> torch.Tensor:
@@ -233,6 +254,14 @@ def _resize(tensor: torch.Tensor, size: list[int], *, memory_format: Any = None)
     return tensor
 
 
+def _to_copy(tensor: torch.Tensor, *, non_blocking: bool = False, **options: Any) -> torch.Tensor:
+    """Convert without the pinned memory that PyTorch's own kernel asks a backend's C++ hooks for when it need not wait."""
+    del non_blocking
+    op, key = torch.ops.aten._to_copy.default, _KEY.CompositeExplicitAutograd
+    copied: torch.Tensor = op._op_dk(key, tensor, non_blocking=False, **options)
+    return copied
+
+
 def _item(tensor: torch.Tensor) -> Any:
     return memory.to_host(tensor).item()
 
@@ -269,6 +298,7 @@ def register(state: State) -> Iterator[torch.library.Library]:
     for name in sorted(_kernel_names(state.profile) - taken - set(_GEOMETRY) - _LEFT_COMPOSITE):
         op = catalogue.resolve(name)
         library.impl(op.name().removeprefix("aten::"), make_kernel(op, state), "PrivateUse1")
+    library.impl("_to_copy", _plain(_to_copy), "PrivateUse1")
     # On a conjugate tensor the Conjugate fallback clones, clone copies, and copy_ comes back to _copy_from: without these
     # lines that recursion overflows the stack on every PrivateUse1 backend (torch 2.13).
     for name in ("_copy_from", "_copy_from_and_resize"):
@@ -335,6 +365,7 @@ def planted(state: State, plants: Mapping[str, str]) -> Iterator[None]:
     check_plants(plants)
     before = dict(state.faults)
     state.faults.update(plants)
+    state.fault_memory.clear()
     try:
         yield
     finally:

@@ -1,0 +1,102 @@
+"""Decides how the samples of one dtype are collected: what is given, then what relatives lend."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.util
+from typing import TYPE_CHECKING, Any
+
+from neuron_ops.op_tests import catalogue, derivation
+from neuron_ops.op_tests.packing import Sample, pack
+from neuron_ops.op_tests.trials import Outcomes, Proposal, Shelves, Wanted, try_all
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping
+
+    import torch
+
+    Progress = Callable[[float, str], None]
+    """Takes the share that is done, from 0 to 1, and what is in work."""
+
+GIVEN = Wanted(samples=64)
+DERIVED = Wanted(samples=4, tries=150)
+
+
+class Stock:
+    """The samples of one dtype while they are collected, and why proposals were dropped."""
+
+    def __init__(self, dtype: torch.dtype, served: Collection[str] = ()) -> None:
+        self.dtype = dtype
+        self.entries: Shelves = {}
+        self.dropped: dict[str, dict[str, str]] = {}
+        self._served = frozenset(served)
+
+    def take(self, outcomes: Outcomes) -> None:
+        """Add what trials brought."""
+        for name, entries in outcomes.kept.items():
+            self.entries.setdefault(name, {}).update(entries)
+        for name, reasons in outcomes.dropped.items():
+            self.dropped.setdefault(name, {}).update(reasons)
+
+    def samples(self) -> dict[str, dict[str, Sample]]:
+        """Return overload → label → sample of those that the CPU computes."""
+        return {
+            name: {label: entry.sample for label, entry in entries.items() if entry.refused is None}
+            for name, entries in self.entries.items()
+        }
+
+    def missing(self) -> list[str]:
+        """Return the counted overloads that have no samples here and are not served elsewhere, sorted."""
+        return [name for name in counted() if name not in self.entries and name not in self._served]
+
+
+@functools.cache
+def counted() -> tuple[str, ...]:
+    """Return the overloads of D_all, sorted."""
+    return tuple(operator.name for operator in catalogue.operators() if operator.excluded is None)
+
+
+def hand_written(dtype: torch.dtype) -> dict[str, dict[str, Sample]]:
+    """Return the samples of the generators, labelled ``hand/<tail>``; none where there is no such package."""
+    found: dict[str, dict[str, Sample]] = {}
+    if importlib.util.find_spec("neuron_ops.op_tests.generators") is None:
+        return found
+    generators: Any = importlib.import_module("neuron_ops.op_tests.generators")
+    for name, tail, (args, kwargs) in generators.hand_samples(dtype):
+        found.setdefault(name, {})[f"hand/{tail}"] = pack(args, kwargs)
+    return found
+
+
+def take_given(stock: Stock, samples: Mapping[str, Mapping[str, Sample]], progress: Progress) -> None:
+    """Try every sample that was recorded or written by hand."""
+    stock.take(
+        try_all(sorted(samples), functools.partial(_given, samples), stock.dtype, GIVEN, counting(progress, "repeats"))
+    )
+
+
+def _given(samples: Mapping[str, Mapping[str, Sample]], name: str) -> Iterator[Proposal]:
+    for label, sample in samples[name].items():
+        yield Proposal(label, functools.partial(_itself, sample))
+
+
+def _itself(sample: Sample) -> Sample:
+    return sample
+
+
+def derive(stock: Stock, wanted: Wanted, progress: Progress) -> None:
+    """Try what relatives lend to the overloads without samples: twice, since what was derived can serve others."""
+    for begin in (0.0, 0.5):
+        lend = functools.partial(derivation.proposals, shelves=stock.samples(), dtype=stock.dtype)
+        part = share(progress, begin, begin + 0.5)
+        stock.take(try_all(stock.missing(), lend, stock.dtype, wanted, counting(part, "derives")))
+
+
+def share(progress: Progress, begin: float, end: float) -> Progress:
+    """Return a progress function for the part of the work from `begin` to `end`."""
+    return lambda done, text: progress(begin + (end - begin) * done, text)
+
+
+def counting(progress: Progress, verb: str) -> Callable[[int, int, str], None]:
+    """Return a progress function that takes done, total and the name that `verb` is done to."""
+    return lambda done, total, text: progress(done / max(total, 1), f"{verb} {text}")
