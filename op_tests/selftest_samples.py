@@ -325,7 +325,7 @@ def _the_rest() -> Iterator[Plot]:
         lambda: one(1, 9, 2, dtype=torch.int64, device=torch.device("cpu")),
         "int64",
     )
-    yield Plot("aten.eye.m", ("empty", "zeros", "dtype"), lambda: one(3, 4, device=torch.device("cpu")))
+    yield Plot("aten.linspace.default", ("empty", "zeros", "dtype"), lambda: one(0, 3, 7, device=torch.device("cpu")))
     yield Plot("aten.full_like.default", ("zeros", "dtype", "shape"), lambda: one(wave(2, 3), 1.5))
     yield Plot(
         "aten._to_copy.default", ("value", "one-element"), lambda: one(wave(3, 4), dtype=bf16), at="aten.copy_.default"
