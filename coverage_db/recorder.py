@@ -12,14 +12,16 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import sqlalchemy as sa
+from neuron_ops.coverage_db import history, spans
 from neuron_ops.coverage_db import models as m
+from neuron_ops.coverage_db.batches import cut
 from neuron_ops.coverage_db.cells import derive_cells
 from neuron_ops.coverage_db.rows import RunStart, Totals, ordered_dtypes
 from neuron_ops.op_tests.records import BadInput
 from sqlalchemy.dialects import postgresql, sqlite
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from neuron_ops.op_tests.records import Build, Case, Denominators, Figures, Operator, Result
     from sqlalchemy import Connection, Table
@@ -43,28 +45,42 @@ def record_operators(conn: Connection, operators: Iterable[Operator]) -> None:
 
 
 def start_run(
-    conn: Connection, *, build: Build, denominators: Denominators, cases: Sequence[Case], seed: int, selection: str
-) -> RunStart:
-    """Store a running run with its plan and return its id and slug.
+    conn: Connection, *, build: Build, denominators: Denominators, cases: Sequence[Case], seed: int, selection: str,
+    options: Mapping[str, Any] | None = None, channel: str = "default", workers: int = 1,
+) -> RunStart:  # fmt: skip
+    """Store a running run with its plan and its batches, and return its id and slug.
 
-    A case named twice is planned once. Raises BadInput for a case whose overload is not stored, and for a seed that is
-    no 64-bit number.
+    A case named twice is planned once. `options` is what a worker needs to run the cases; without them the run has no
+    batches, and the caller records all of its results. `workers` says how many will share the batches at the least.
+    Raises BadInput for a case whose overload is not stored, and for a seed that is no 64-bit number.
     """
     if seed not in _SEEDS:
         raise BadInput(f"The seed {seed} does not fit in 64 bits; give a smaller one.")
     now = datetime.now(UTC)
     planned = {case.key: case for case in cases}
     slug = f"{now:%Y-%m-%d}-{secrets.token_hex(3)}"
+    target_id = _target_id(conn, build.target)
+    learned_from = history.last_done(conn, target_id)
     run_id: int = conn.execute(
         sa.insert(m.run)
         .values(
-            slug=slug, target_id=_target_id(conn, build.target), software_id=_software_id(conn, build), state="running",
+            slug=slug, target_id=target_id, software_id=_software_id(conn, build), state="running",
             started=now, seed=seed, n_planned=len(planned), counts={}, denominators=denominators.to_json(),
             dtypes=list(ordered_dtypes(case.dtype for case in cases)), selection=m.sanitize(selection),
+            stream_id=_stream_id(conn, target_id, f"{m.sanitize(selection)}, seed {seed}", channel),
+            learned_from=learned_from, options=None if options is None else dict(options),
         )
         .returning(m.run.c.id)
     ).scalar_one()  # fmt: skip
-    _record_plan(conn, run_id, planned)
+    ids = _record_plan(conn, run_id, planned)
+    if options is not None:
+        known = history.known_times(conn, learned_from)
+        rows = [
+            {"run_id": run_id, "no": no, "case_ids": [ids[case.key] for case in batch.cases], "est_ms": batch.est_ms,
+             "state": "queued", "attempts": 0}
+            for no, batch in enumerate(cut(list(planned.values()), known, workers))
+        ]  # fmt: skip
+        conn.execute(sa.insert(m.run_batch), rows)
     return RunStart(run_id, slug)
 
 
@@ -82,7 +98,7 @@ def record_results(conn: Connection, run_id: int, results: Sequence[Result]) -> 
                 "run_id": run_id, "case_id": case_ids[r.case], "outcome": r.outcome.value,
                 "route": r.route.value if r.route else None, "reason": r.reason.value if r.reason else None,
                 "composite": r.composite, "received": m.sanitize(r.received) if r.received else None,
-                "ms_device": r.device_ms, "ms_reference": r.reference_ms, "figures": _figures(r),
+                "ms_device": _finite(r.device_ms), "ms_reference": _finite(r.reference_ms), "figures": _figures(r),
                 "signature_id": signature_ids[signatures[r.case]["hash"]] if r.message else None,
                 "parts_id": parts_ids[reached[r.case]["hash"]] if r.parts else None,
             }
@@ -94,28 +110,50 @@ def record_results(conn: Connection, run_id: int, results: Sequence[Result]) -> 
 def finalize_run(conn: Connection, run_id: int) -> Totals:
     """Derive the cells and counts of a run, close it and return them.
 
-    The run is done, or failed when a planned case has no result. Raises BadInput where there is no such run.
+    The run is done, or failed when a planned case has no result; one that was cancelled stays so. A done run becomes the
+    next of its stream. Raises BadInput where there is no such run, or where its results were dropped.
     """
     # The lock makes a second finalizer wait, on PostgreSQL; on SQLite the writer's BEGIN IMMEDIATE did.
-    planned = conn.execute(sa.select(m.run.c.n_planned).where(m.run.c.id == run_id).with_for_update()).scalar()
-    if planned is None:
+    run = conn.execute(sa.select(m.run).where(m.run.c.id == run_id).with_for_update()).first()
+    if run is None:
         raise BadInput(f"There is no run {run_id} in this database; `neuron-ops runs` lists them.")
+    if run.pruned is not None:
+        raise BadInput(f"The results of run {run.slug} were dropped on {run.pruned:%Y-%m-%d}; start a new run.")
     cells = derive_cells(conn, run_id)
     conn.execute(sa.delete(m.cell).where(m.cell.c.run_id == run_id))
     for chunk in _chunks(cells):
         conn.execute(sa.insert(m.cell), chunk)
     counts: Counter[str] = sum((Counter(cell["counts"]) for cell in cells), Counter())
     recorded = count_results(conn, run_id)
-    finished = sa.func.coalesce(m.run.c.finished, sa.bindparam("now", datetime.now(UTC), type_=m.UtcTime))
+    state = "done" if recorded == run.n_planned else "cancelled" if run.state == "cancelled" else "failed"
     conn.execute(
         sa.update(m.run)
         .where(m.run.c.id == run_id)
         .values(
-            state="done" if recorded == planned else "failed", finished=finished, counts=dict(sorted(counts.items()))
+            state=state, finished=run.finished or datetime.now(UTC), counts=dict(sorted(counts.items())),
+            n_recorded=recorded,
         )
-    )
+    )  # fmt: skip
+    if state == "done":
+        spans.fold(conn, run_id)
     statuses = Counter(cell["status"] for cell in cells)
-    return Totals(planned, recorded, planned - recorded, dict(sorted(counts.items())), dict(sorted(statuses.items())))
+    return Totals(
+        run.n_planned, recorded, run.n_planned - recorded, dict(sorted(counts.items())), dict(sorted(statuses.items()))
+    )
+
+
+def finalize_if_complete(conn: Connection, run_id: int) -> bool:
+    """Finalize a running run whose last batch has ended; return whether that was done here."""
+    running = sa.select(m.run.c.state).where(m.run.c.id == run_id, m.run.c.state == "running").with_for_update()
+    if conn.execute(running).first() is None:
+        return False
+    unfinished = sa.select(m.run_batch.c.no).where(
+        m.run_batch.c.run_id == run_id, m.run_batch.c.state.in_(("queued", "leased"))
+    )
+    if conn.execute(unfinished.limit(1)).first() is not None:
+        return False
+    finalize_run(conn, run_id)
+    return True
 
 
 def count_results(conn: Connection, run_id: int) -> int:
@@ -123,7 +161,9 @@ def count_results(conn: Connection, run_id: int) -> int:
     return conn.execute(sa.select(sa.func.count()).where(m.result.c.run_id == run_id)).scalar_one()
 
 
-def _record_plan(conn: Connection, run_id: int, planned: dict[str, Case]) -> None:
+def _record_plan(conn: Connection, run_id: int, planned: dict[str, Case]) -> dict[str, int]:
+    """Store the cases and that the run planned them; return case key → id."""
+    ids: dict[str, int] = {}
     op_ids = {name: op_id for op_id, name in conn.execute(sa.select(m.op.c.id, m.op.c.name))}
     for chunk in _chunks(sorted(planned.items())):
         rows = []
@@ -139,8 +179,10 @@ def _record_plan(conn: Connection, run_id: int, planned: dict[str, Case]) -> Non
             })  # fmt: skip
         _insert_missing(conn, m.case_, rows, key="key")
         keys = [row["key"] for row in rows]
-        ids = sa.select(sa.literal(run_id), m.case_.c.id).where(m.case_.c.key.in_(keys))
-        conn.execute(sa.insert(m.run_case).from_select(["run_id", "case_id"], ids))
+        found = conn.execute(sa.select(m.case_.c.key, m.case_.c.id).where(m.case_.c.key.in_(keys))).all()
+        ids.update({row.key.hex(): row.id for row in found})
+        conn.execute(sa.insert(m.run_case), [{"run_id": run_id, "case_id": row.id} for row in found])
+    return ids
 
 
 def _planned_ids(conn: Connection, run_id: int, keys: Sequence[str]) -> dict[str, int]:
@@ -162,6 +204,13 @@ def _planned_ids(conn: Connection, run_id: int, keys: Sequence[str]) -> dict[str
 def _target_id(conn: Connection, name: str) -> int:
     _insert_missing(conn, m.target, [{"name": name}], key="name")
     found: int = conn.execute(sa.select(m.target.c.id).where(m.target.c.name == name)).scalar_one()
+    return found
+
+
+def _stream_id(conn: Connection, target_id: int, suite: str, channel: str) -> int:
+    row = {"target_id": target_id, "suite": suite, "channel": m.sanitize(channel)}
+    conn.execute(_insert(conn, m.stream).on_conflict_do_nothing(), [row])
+    found: int = conn.execute(sa.select(m.stream.c.id).filter_by(**row)).scalar_one()
     return found
 
 
@@ -209,6 +258,11 @@ def _figures(result: Result) -> dict[str, list[float | str]] | None:
 
     both = {"device": result.device_figures, "reference": result.reference_figures}
     return {name: listed(figures) for name, figures in both.items() if figures} or None
+
+
+def _finite(value: float | None) -> float | None:
+    """Return the number, or None for infinity and NaN, which no sum survives."""
+    return value if value is None or math.isfinite(value) else None
 
 
 def _insert(conn: Connection, table: Table) -> sqlite.Insert | postgresql.Insert:
