@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from neuron_ops.coverage_db.rows import Number
+    from neuron_ops.coverage_db.settings import Settings
     from neuron_ops.workers.runs import Progress, SweepReport
     from rich.progress import TaskID
 
@@ -87,30 +88,38 @@ def _plants(ctx: click.Context, param: click.Parameter, value: Sequence[str]) ->
     "--resume", "resumed", is_flag=False, flag_value="", metavar="[RUN]",
     help="Go on with a run that did not end well, the newest if none is named; what to run is as it was.",
 )  # fmt: skip
+@click.option(
+    "--celery", "shared", is_flag=True, help="Let workers on any machine run the cases; see `neuron-ops worker`."
+)
+@click.option("--broker", metavar="URL", help="redis:// or amqp:// URL for --celery; default: that of the settings.")
+@click.option("--detach", is_flag=True, help="With --celery: print the run and return while the workers go on.")
 @click.option("--plant", "plants", multiple=True, hidden=True, callback=_plants, help="OVERLOAD=FAULT, for tests.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object; progress goes to standard error.")
 def sweep(
     target: str, ops: tuple[str, ...], dtypes: tuple[str, ...], limit: int | None, database: str | None, seed: int,
-    jobs: int | None, timeout: float, memory: int, isolation: str, resumed: str | None, plants: Mapping[str, str],
-    as_json: bool,
+    jobs: int | None, timeout: float, memory: int, isolation: str, resumed: str | None, shared: bool, broker: str | None,
+    detach: bool, plants: Mapping[str, str], as_json: bool,
 ) -> int:  # fmt: skip
     """Run cases on a target and store the results.
 
     Every case runs in a sandbox: a crash, a hang or a memory hog becomes that case's result and the sweep goes on.
     """
-    settings = load_settings(database)
+    settings = load_settings(database, broker)
     open_database(settings.database_url).dispose()  # before the plan, which may take minutes
-    options = local.SweepOptions(
-        settings.cache_folder, jobs or len(os.sched_getaffinity(0)),
-        RunOptions(Limits(seconds=timeout, memory=memory), plants, isolation=isolation),
-    )  # fmt: skip
+    request = PlanRequest(target, ops, dtypes, limit, seed, settings.cache_folder)
+    run_options = RunOptions(Limits(seconds=timeout, memory=memory), plants, isolation=isolation)
     with _Display.choose() as display:
-        if resumed is not None:
-            report = local.resume(settings, resumed or None, options=options, progress=display.cases)
+        if shared:
+            report = _share(settings, request, run_options, resumed, display, detach=detach)
+            if report is None:
+                return 0
         else:
-            request = PlanRequest(target, ops, dtypes, limit, seed, settings.cache_folder)
-            plan = request_plan(request, progress=display.bank)
-            report = local.sweep(settings, plan, options=options, progress=display.cases)
+            options = local.SweepOptions(settings.cache_folder, jobs or len(os.sched_getaffinity(0)), run_options)
+            if resumed is not None:
+                report = local.resume(settings, resumed or None, options=options, progress=display.cases)
+            else:
+                plan = request_plan(request, progress=display.bank)
+                report = local.sweep(settings, plan, options=options, progress=display.cases)
     engine = open_database(settings.database_url)
     with read(engine) as conn:
         published = numbers(conn, report.run.id)
@@ -125,6 +134,29 @@ def sweep(
         click.echo(f"neuron-ops: {report.totals.lost} planned cases have no result; this is our fault", err=True)
         return 4
     return 0
+
+
+def _share(
+    settings: Settings,
+    request: PlanRequest,
+    options: RunOptions,
+    resumed: str | None,
+    display: _Display,
+    *,
+    detach: bool,
+) -> SweepReport | None:
+    """Let workers run the cases and return the report, or None at once when detached."""
+    from neuron_ops.workers import dispatch
+
+    if resumed is not None:
+        start = dispatch.resume(settings, resumed or None)
+    else:
+        dispatch.connect(settings, request.target)  # before the plan, which may take minutes
+        start = dispatch.start(settings, request_plan(request, progress=display.bank), options=options)
+    if detach:
+        click.echo(start.slug)
+        return None
+    return dispatch.follow(settings, start.run_id, progress=display.cases)
 
 
 @dataclass

@@ -140,6 +140,19 @@ def open_batches(conn: Connection, run_id: int) -> int:
     return conn.execute(query).scalar_one()
 
 
+def held(conn: Connection, run_id: int) -> int:
+    """Return how many batches of a run are leased."""
+    query = sa.select(sa.func.count()).where(_B.run_id == run_id, _B.state == LEASED)
+    return conn.execute(query).scalar_one()
+
+
+def open_ms(conn: Connection, run_id: int) -> float:
+    """Return how many milliseconds the open batches of a run are estimated to take one worker."""
+    query = sa.select(sa.func.coalesce(sa.func.sum(_B.est_ms), 0.0))
+    found: float = conn.execute(query.where(_B.run_id == run_id, _B.state.in_((QUEUED, LEASED)))).scalar_one()
+    return found
+
+
 def to_publish(conn: Connection, run_id: int, *, wait: float) -> list[int]:
     """Return the batches to announce to workers, marked as announced now.
 

@@ -38,8 +38,14 @@ class FakeSession:
         outcome = Outcome.WRONG if act == "wrong" else Outcome.PASS
         return Result(
             "0" * 32 if act == "lies" else case.key, outcome, Route.NATIVE if outcome is Outcome.PASS else None,
-            message=str(os.getpid()) if act == "pid" else None, device_ms=1.0,
+            message=self.said(act), device_ms=1.0,
         )  # fmt: skip
+
+    def said(self, act):
+        if act == "core":
+            time.sleep(0.02)
+            return f"core {os.environ.get('NEURON_RT_VISIBLE_CORES')}"
+        return str(os.getpid()) if act == "pid" else None
 
     def segfault(self):
         ctypes.string_at(0)

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from sqlalchemy import Engine
 
 FLUSH_ROWS = 500
-FLUSH_SECONDS = 2.0  # a kill -9 loses at most what finished within these seconds, and a cancelled run goes on for them
+FLUSH_SECONDS = 2.0  # a kill -9 loses at most what finished within these seconds
+_LOOK_SECONDS = 4.0  # while one case runs: the lease is extended and a cancelled run is seen
 BREAKER = 3  # crashes and timeouts of one overload and dtype, after which the rest of its cases are skipped
 _DEADLINE_FACTOR = 20.0  # times the longest that a case of this overload and dtype took in an earlier run
 _DEADLINE_FLOOR = 5.0  # seconds; a machine that is busy with others makes a millisecond into a second
@@ -229,7 +230,7 @@ class _Writer:
     def tick(self) -> None:
         """Store what is pending when the last time was some seconds ago, or extend the lease in good time."""
         silent = time.monotonic() - self._flushed
-        if silent >= FLUSH_SECONDS and (self._pending or silent >= self._lease / 4):
+        if silent >= (FLUSH_SECONDS if self._pending else min(_LOOK_SECONDS, self._lease / 4)):
             self.flush()
 
     def flush(self, *, done: bool = False) -> None:

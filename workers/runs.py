@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from neuron_ops.workers.planner import SweepPlan
     from sqlalchemy import Connection, Engine
 
+_STOP_SECONDS = 10.0  # for workers to see that a run was cancelled; they look every four
+_POLL_SECONDS = 0.2
 _SHOWN = 5  # overloads that a report names as the slowest, and as the worst
 
 
@@ -138,6 +141,17 @@ def end_early(engine: Engine, run_id: int) -> None:
             finalize_run(conn, run_id)
 
     transact(engine, act)
+
+
+def cancel(engine: Engine, run_id: int) -> bool:
+    """Make the workers of a run stop, wait a moment for them, and finalize it; return whether it was running."""
+    if not transact(engine, lambda c: leases.cancel(c, run_id)):
+        return False
+    end = time.monotonic() + _STOP_SECONDS
+    while transact(engine, lambda c: leases.held(c, run_id)) and time.monotonic() < end:
+        time.sleep(_POLL_SECONDS)
+    transact(engine, lambda c: finalize_run(c, run_id))
+    return True
 
 
 def report(engine: Engine, run_id: int, *, seconds: float, children: int) -> SweepReport:
