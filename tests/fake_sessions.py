@@ -109,6 +109,19 @@ class FakeSession:
             (self.notes / "once").unlink()
             self.family()
 
+    def slow(self):
+        time.sleep(0.01)
+
+    def flood(self):
+        while True:
+            os.write(1, b"flood " * 100_000)
+
+    def unpicklable(self):
+        class Local(Exception):
+            lock = threading.Lock()
+
+        raise Local("planted", threading.Lock(), lambda: None)
+
     def later(self):
         """Die a moment after the result."""
         threading.Timer(0.05, os.abort).start()
@@ -153,12 +166,13 @@ def make_plan(target, ops, dtypes, limit, seed, bank_folder):
     for done in (1, 2):
         print(json.dumps(["p", done, 2, "samples of torch 0.0"]))
     wanted = {name.partition("*")[0]: int(name.partition("*")[2] or 1) for name in ops}
+    overloads = {name: f"test.{name}" if "." in name else f"test.{name}.default" for name in wanted}
     operators = [
-        Operator(f"test.{name}.default", f"test::{name}() -> ()", ("core",), "fake", "functional", "T1")
-        for name in wanted
+        Operator(overload, f"test::{name}() -> ()", ("core",), "fake", "functional", "T1")
+        for name, overload in overloads.items()
     ]
     cases = [
-        Case(f"test.{name}.default", dtype, f"fake/{number}", seed=seed)
+        Case(overloads[name], dtype, f"fake/{number}", seed=seed)
         for name, count in wanted.items() for dtype in dtypes for number in range(count)
     ]  # fmt: skip
     build = Build(target, Evidence.SIMULATED, {"fake-torch": "0.0"})

@@ -143,7 +143,7 @@ def test_a_cancelled_run_stops_its_workers_and_can_be_resumed(shared, worker, tm
 
 def test_a_worker_of_each_core_sees_its_own(shared, worker):
     process = worker("--cores", "0,2-3")
-    code, out, err = sweep(shared, "--ops", "core*60", "--dtypes", "float32", "--json")
+    code, _, err = sweep(shared, "--ops", "core*60", "--dtypes", "float32", "--json")
     assert code == 0, err
     engine = open_database(load_settings().database_url)
     with read(engine) as conn:

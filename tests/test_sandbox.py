@@ -15,7 +15,7 @@ from neuron_ops.workers.process import last_words
 from neuron_ops.workers.sandbox import ISOLATIONS, Limits, Sandbox
 
 HERE = Path(__file__).parent
-CALM = Limits(seconds=20, memory=300 << 20, start_seconds=20, grace_seconds=5)
+CALM = Limits(seconds=20, memory=300 << 20, start_seconds=20, grace_seconds=5, output=64 << 20)
 QUICK = Limits(seconds=0.4, start_seconds=20, grace_seconds=0.3)
 
 
@@ -62,6 +62,8 @@ def wait_for_death(pid: int, seconds: float = 5.0) -> None:
         ("spin", Outcome.TIMEOUT, ("no result within 0.4 s", "in spin")),
         ("deaf", Outcome.TIMEOUT, ("no result within 0.4 s",)),
         ("hog", Outcome.CRASH, ("memory limit", "MiB resident", "300 MiB allowed")),
+        ("flood", Outcome.CRASH, ("output limit", "64 MiB allowed")),
+        ("unpicklable", Outcome.ERROR, ("Local: ('planted'",)),
         ("raises", Outcome.ERROR, ("LookupError: planted", "in raises")),
         ("leaves", Outcome.CRASH, ("exit status 3",)),
         ("exits", Outcome.CRASH, ("exit status 0",)),

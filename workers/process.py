@@ -95,6 +95,10 @@ class Child:
         except (OSError, IndexError):
             return 0
 
+    def printed(self) -> int:
+        """Return the bytes that the child has written to its standard streams and not cleared."""
+        return os.fstat(self._log.fileno()).st_size
+
     def abort(self, grace: float) -> None:
         """Send SIGABRT, on which faulthandler writes the stack, and wait up to the grace (seconds) for the death."""
         with contextlib.suppress(ProcessLookupError):

@@ -40,7 +40,7 @@ _STARTS = 3  # tries before a child that will not start, or a case that cannot b
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a case may take: `seconds` without an event, `memory` in bytes of resident set.
+    """What a case may take: `seconds` without an event, `memory` in bytes of resident set, `output` in bytes printed.
 
     `start_seconds` bounds the start of a child (it imports torch), `grace_seconds` the writing of its stack after a
     timeout; a child is replaced after `recycle` cases.
@@ -51,6 +51,7 @@ class Limits:
     start_seconds: float = 300.0
     grace_seconds: float = 1.0
     recycle: int = 4000
+    output: int = 256 << 20
 
 
 class _Cancelled(Exception):  # noqa: N818 - control flow inside this module
@@ -216,13 +217,22 @@ class Sandbox:
             if now - looked >= _TICK:
                 looked = now
                 self._tick()
-                if (resident := child.resident()) > limits.memory:
+                if (exceeded := self._exceeded(child)) is not None:
                     _, words = self._end()
-                    return _Ending(Outcome.CRASH, _lines(_memory_words(resident, limits.memory), words))
+                    return _Ending(Outcome.CRASH, _lines(exceeded, words))
             if event is not None:
                 silent_since = now
             elif now - silent_since > allowed:
                 return self._time_out(child, allowed)
+
+    def _exceeded(self, child: Child) -> str | None:
+        """Return the words for a limit of space that the child has passed, or None."""
+        limits = self.limits
+        if (resident := child.resident()) > limits.memory:
+            return f"memory limit: {_mib(resident)} resident, {_mib(limits.memory)} allowed"
+        if (printed := child.printed()) > limits.output:
+            return f"output limit: {_mib(printed)} printed, {_mib(limits.output)} allowed"
+        return None
 
     def _understand(self, event: list[Any], key: str) -> Result | None:
         """Return the result in an event, None for the announcement of the case; raises Garbled for anything else."""
@@ -339,8 +349,8 @@ def _nothing() -> None:
     """Do nothing."""
 
 
-def _memory_words(resident: int, limit: int) -> str:
-    return f"memory limit: {resident / (1 << 20):.0f} MiB resident, {limit / (1 << 20):.0f} MiB allowed"
+def _mib(size: int) -> str:
+    return f"{size / (1 << 20):.0f} MiB"
 
 
 def _lines(first: str, rest: str) -> str:
