@@ -9,7 +9,7 @@ from neuron_ops.coverage_db.recorder import record_results
 from neuron_ops.op_tests.records import Outcome, Result
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from sqlalchemy import Connection
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _REFUSED = (sa.exc.DataError, OverflowError, TypeError, ValueError)
 
 
-def record_what_can_be(conn: Connection, run_id: int, results: Sequence[Result]) -> None:
+def record_what_can_be(conn: Connection, run_id: int, results: Sequence[Result], ids: Mapping[str, int]) -> None:
     """Store results; where the database refuses one, halve until it is alone and store an error in its place.
 
     Without this one row would keep its whole batch from being stored for ever. Raises what is no matter of a value: a
@@ -25,13 +25,13 @@ def record_what_can_be(conn: Connection, run_id: int, results: Sequence[Result])
     """
     try:
         with conn.begin_nested():
-            record_results(conn, run_id, results)
+            record_results(conn, run_id, results, ids=ids)
     except _REFUSED as error:
         if len(results) == 1:
             words = " ".join(str(getattr(error, "orig", None) or error).split())
             message = f"our fault: the result could not be stored ({words[:500]})"
-            record_results(conn, run_id, [Result(results[0].case, Outcome.ERROR, message=message)])
+            record_results(conn, run_id, [Result(results[0].case, Outcome.ERROR, message=message)], ids=ids)
             return
         middle = len(results) // 2
-        record_what_can_be(conn, run_id, results[:middle])
-        record_what_can_be(conn, run_id, results[middle:])
+        record_what_can_be(conn, run_id, results[:middle], ids)
+        record_what_can_be(conn, run_id, results[middle:], ids)

@@ -43,12 +43,13 @@ class RunToDo:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A batch that is ours for a while: its cases that have no result yet."""
+    """A batch that is ours for a while: its cases that have no result yet, and the row number of each case key."""
 
     run_id: int
     no: int
     owner: str
     cases: tuple[Case, ...]
+    ids: Mapping[str, int]
 
 
 def run_to_do(conn: Connection, run_id: int) -> RunToDo:
@@ -86,7 +87,8 @@ def claim(conn: Connection, run_id: int, owner: str, *, no: int | None = None, l
     row = conn.execute(sa.update(m.run_batch).where(*free).values(taken).returning(_B.no, _B.case_ids)).first()
     if row is None:
         return None
-    return Claim(run_id, row.no, owner, _missing(conn, run_id, row.case_ids))
+    found = _missing(conn, run_id, row.case_ids)
+    return Claim(run_id, row.no, owner, tuple(found.values()), {case.key: case_id for case_id, case in found.items()})
 
 
 def flush(conn: Connection, held: Claim, results: Sequence[Result], *, lease: float, done: bool = False) -> bool:
@@ -103,7 +105,7 @@ def flush(conn: Connection, held: Claim, results: Sequence[Result], *, lease: fl
     if not conn.execute(sa.update(m.run_batch).where(*_ours(held)).values(values)).rowcount:
         raise LeaseLost
     if results:
-        record_what_can_be(conn, held.run_id, results)
+        record_what_can_be(conn, held.run_id, results, held.ids)
     state: str | None = conn.execute(sa.select(m.run.c.state).where(m.run.c.id == held.run_id)).scalar()
     return state == "running"
 
@@ -120,7 +122,7 @@ def release_dead(conn: Connection, run_id: int, is_dead: Callable[[str], bool]) 
     rows = conn.execute(sa.select(_B.no, _B.owner).where(_B.run_id == run_id, _B.state == LEASED)).all()
     dead = [row for row in rows if is_dead(row.owner)]
     for row in dead:
-        held = Claim(run_id, row.no, row.owner, ())
+        held = Claim(run_id, row.no, row.owner, (), {})
         values = {"state": QUEUED, "owner": None, "lease_until": None, "published": None}
         conn.execute(sa.update(m.run_batch).where(*_ours(held)).values(values))
     return len(dead)
@@ -204,8 +206,8 @@ def _ours(held: Claim) -> tuple[sa.ColumnElement[bool], ...]:
     return _B.run_id == held.run_id, _B.no == held.no, _B.owner == held.owner, _B.state == LEASED
 
 
-def _missing(conn: Connection, run_id: int, case_ids: Sequence[int]) -> tuple[Case, ...]:
-    """Return those of the cases that have no result yet, in the order of the plan."""
+def _missing(conn: Connection, run_id: int, case_ids: Sequence[int]) -> dict[int, Case]:
+    """Return row number → case for those that have no result yet, in the order of the plan."""
     stored = sa.exists().where(m.result.c.run_id == run_id, m.result.c.case_id == m.case_.c.id)
     rows = conn.execute(
         sa.select(m.case_, m.op.c.name.label("overload"))
@@ -213,4 +215,4 @@ def _missing(conn: Connection, run_id: int, case_ids: Sequence[int]) -> tuple[Ca
         .where(m.case_.c.id.in_(list(case_ids)), ~stored)
     )
     found = {row.id: Case(row.overload, row.dtype, row.sample, row.variant, row.seed) for row in rows}
-    return tuple(found[case_id] for case_id in case_ids if case_id in found)
+    return {case_id: found[case_id] for case_id in case_ids if case_id in found}

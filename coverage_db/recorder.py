@@ -9,21 +9,21 @@ import secrets
 from collections import Counter
 from dataclasses import astuple
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import sqlalchemy as sa
-from neuron_ops.coverage_db import history, spans
+from neuron_ops.coverage_db import bulk, history, spans
 from neuron_ops.coverage_db import models as m
 from neuron_ops.coverage_db.batches import cut
 from neuron_ops.coverage_db.cells import derive_cells
 from neuron_ops.coverage_db.rows import RunStart, Totals, ordered_dtypes
 from neuron_ops.op_tests.records import BadInput
-from sqlalchemy.dialects import postgresql, sqlite
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from neuron_ops.op_tests.records import Build, Case, Denominators, Figures, Operator, Result
+    from neuron_ops.op_tests.records import Build, Case, Denominators, Figures, Operator, Part, Result
     from sqlalchemy import Connection, Table
 
 _CHUNK = 1000
@@ -41,7 +41,7 @@ def record_operators(conn: Connection, operators: Iterable[Operator]) -> None:
         }
         for o in sorted(operators, key=lambda o: o.name)
     ]  # fmt: skip
-    _upsert(conn, m.op, rows, keys=("name",))
+    bulk.insert(conn, m.op, rows, keys=("name",), update=True)
 
 
 def start_run(
@@ -80,31 +80,36 @@ def start_run(
              "state": "queued", "attempts": 0}
             for no, batch in enumerate(cut(list(planned.values()), known, workers))
         ]  # fmt: skip
-        conn.execute(sa.insert(m.run_batch), rows)
+        bulk.insert(conn, m.run_batch, rows, keys=("run_id", "no"))
     return RunStart(run_id, slug)
 
 
-def record_results(conn: Connection, run_id: int, results: Sequence[Result]) -> None:
-    """Store results over those stored before. Raises BadInput for a case that the run did not plan."""
+def record_results(
+    conn: Connection, run_id: int, results: Sequence[Result], *, ids: Mapping[str, int] | None = None
+) -> None:
+    """Store results over those stored before. Raises BadInput for a case that the run did not plan.
+
+    `ids` maps keys of cases that are known to be planned to their row numbers, which saves looking them up.
+    """
     for chunk in _chunks(sorted({r.case: r for r in results}.items())):
         found = [r for _, r in chunk]
-        case_ids = _planned_ids(conn, run_id, [r.case for r in found])
-        signatures = {r.case: _signature(r) for r in found if r.message}
-        reached = {r.case: _parts(r) for r in found if r.parts}
+        case_ids = _planned_ids(conn, run_id, [r.case for r in found]) if ids is None else ids
+        signatures = {r.case: _signature(r.outcome.value, r.message) for r in found if r.message}
+        reached = {r.case: _parts(r.parts) for r in found if r.parts}
         signature_ids = _ids_by_hash(conn, m.error_signature, signatures.values())
         parts_ids = _ids_by_hash(conn, m.parts, reached.values())
         rows = [
             {
                 "run_id": run_id, "case_id": case_ids[r.case], "outcome": r.outcome.value,
                 "route": r.route.value if r.route else None, "reason": r.reason.value if r.reason else None,
-                "composite": r.composite, "received": m.sanitize(r.received) if r.received else None,
+                "composite": r.composite, "received": _name(r.received) if r.received else None,
                 "ms_device": _finite(r.device_ms), "ms_reference": _finite(r.reference_ms), "figures": _figures(r),
                 "signature_id": signature_ids[signatures[r.case]["hash"]] if r.message else None,
                 "parts_id": parts_ids[reached[r.case]["hash"]] if r.parts else None,
             }
             for r in found
         ]  # fmt: skip
-        _upsert(conn, m.result, rows, keys=("run_id", "case_id"))
+        bulk.insert(conn, m.result, rows, keys=("run_id", "case_id"), update=True)
 
 
 def finalize_run(conn: Connection, run_id: int) -> Totals:
@@ -122,7 +127,7 @@ def finalize_run(conn: Connection, run_id: int) -> Totals:
     cells = derive_cells(conn, run_id)
     conn.execute(sa.delete(m.cell).where(m.cell.c.run_id == run_id))
     for chunk in _chunks(cells):
-        conn.execute(sa.insert(m.cell), chunk)
+        bulk.insert(conn, m.cell, chunk, keys=("run_id", "op_id", "dtype"))
     counts: Counter[str] = sum((Counter(cell["counts"]) for cell in cells), Counter())
     recorded = count_results(conn, run_id)
     state = "done" if recorded == run.n_planned else "cancelled" if run.state == "cancelled" else "failed"
@@ -177,11 +182,12 @@ def _record_plan(conn: Connection, run_id: int, planned: dict[str, Case]) -> dic
                 "key": bytes.fromhex(key), "op_id": op_ids[case.overload], "dtype": case.dtype, "sample": case.sample,
                 "variant": case.variant, "seed": case.seed,
             })  # fmt: skip
-        _insert_missing(conn, m.case_, rows, key="key")
+        bulk.insert(conn, m.case_, rows, keys=("key",))
         keys = [row["key"] for row in rows]
         found = conn.execute(sa.select(m.case_.c.key, m.case_.c.id).where(m.case_.c.key.in_(keys))).all()
         ids.update({row.key.hex(): row.id for row in found})
-        conn.execute(sa.insert(m.run_case), [{"run_id": run_id, "case_id": row.id} for row in found])
+        pairs = [{"run_id": run_id, "case_id": row.id} for row in found]
+        bulk.insert(conn, m.run_case, pairs, keys=("run_id", "case_id"))
     return ids
 
 
@@ -202,14 +208,14 @@ def _planned_ids(conn: Connection, run_id: int, keys: Sequence[str]) -> dict[str
 
 
 def _target_id(conn: Connection, name: str) -> int:
-    _insert_missing(conn, m.target, [{"name": name}], key="name")
+    bulk.insert(conn, m.target, [{"name": name}], keys=("name",))
     found: int = conn.execute(sa.select(m.target.c.id).where(m.target.c.name == name)).scalar_one()
     return found
 
 
 def _stream_id(conn: Connection, target_id: int, suite: str, channel: str) -> int:
     row = {"target_id": target_id, "suite": suite, "channel": m.sanitize(channel)}
-    conn.execute(_insert(conn, m.stream).on_conflict_do_nothing(), [row])
+    bulk.insert(conn, m.stream, [row], keys=tuple(row))
     found: int = conn.execute(sa.select(m.stream.c.id).filter_by(**row)).scalar_one()
     return found
 
@@ -219,7 +225,7 @@ def _software_id(conn: Connection, build: Build) -> int:
         "fingerprint": build.fingerprint, "evidence": build.evidence.value,
         "versions": {m.sanitize(k): m.sanitize(v) for k, v in sorted(build.versions.items())},
     }  # fmt: skip
-    _insert_missing(conn, m.software, [row], key="fingerprint")
+    bulk.insert(conn, m.software, [row], keys=("fingerprint",))
     query = sa.select(m.software.c.id).where(m.software.c.fingerprint == build.fingerprint)
     found: int = conn.execute(query).scalar_one()
     return found
@@ -231,18 +237,26 @@ def _ids_by_hash(conn: Connection, table: Table, rows: Iterable[dict[str, Any]])
     if not distinct:
         return {}
     # In one order everywhere: two writers that insert the same rows in two orders deadlock on PostgreSQL.
-    _insert_missing(conn, table, [distinct[key] for key in sorted(distinct)], key="hash")
+    bulk.insert(conn, table, [distinct[key] for key in sorted(distinct)], keys=("hash",))
     found = conn.execute(sa.select(table.c.hash, table.c.id).where(table.c.hash.in_(list(distinct))))
     return {row.hash: row.id for row in found}
 
 
-def _signature(result: Result) -> dict[str, Any]:
-    text = m.sanitize(result.message or "")
-    return {"hash": _hash([result.outcome.value, text]), "kind": result.outcome.value, "text": text}
+# The same few thousand texts come back in hundreds of thousands of results.
+@lru_cache(maxsize=10_000)
+def _name(text: str) -> str:
+    return m.sanitize(text)
 
 
-def _parts(result: Result) -> dict[str, Any]:
-    listed = [[m.sanitize(p.overload), p.route.value if p.route else None, p.count] for p in result.parts]
+@lru_cache(maxsize=10_000)
+def _signature(kind: str, message: str) -> dict[str, Any]:
+    text = m.sanitize(message)
+    return {"hash": _hash([kind, text]), "kind": kind, "text": text}
+
+
+@lru_cache(maxsize=10_000)
+def _parts(reached: tuple[Part, ...]) -> dict[str, Any]:
+    listed = [[m.sanitize(p.overload), p.route.value if p.route else None, p.count] for p in reached]
     return {"hash": _hash(listed), "parts": listed}
 
 
@@ -252,6 +266,8 @@ def _hash(value: Any) -> bytes:
 
 def _figures(result: Result) -> dict[str, list[float | str]] | None:
     """Return the figures as JSON, infinity and NaN as text: neither database takes them as numbers."""
+    if result.device_figures is None and result.reference_figures is None:
+        return None
 
     def listed(figures: Figures) -> list[float | str]:
         return [value if math.isfinite(value) else str(value) for value in astuple(figures)]
@@ -263,22 +279,6 @@ def _figures(result: Result) -> dict[str, list[float | str]] | None:
 def _finite(value: float | None) -> float | None:
     """Return the number, or None for infinity and NaN, which no sum survives."""
     return value if value is None or math.isfinite(value) else None
-
-
-def _insert(conn: Connection, table: Table) -> sqlite.Insert | postgresql.Insert:
-    return postgresql.insert(table) if conn.dialect.name == "postgresql" else sqlite.insert(table)
-
-
-def _insert_missing(conn: Connection, table: Table, rows: list[dict[str, Any]], *, key: str) -> None:
-    conn.execute(_insert(conn, table).on_conflict_do_nothing(index_elements=[key]), rows)
-
-
-def _upsert(conn: Connection, table: Table, rows: list[dict[str, Any]], *, keys: tuple[str, ...]) -> None:
-    """Insert rows or overwrite those with the same keys, in one statement for all rows."""
-    if rows:
-        insert = _insert(conn, table)
-        changed = {name: insert.excluded[name] for name in rows[0] if name not in keys}
-        conn.execute(insert.on_conflict_do_update(index_elements=list(keys), set_=changed), rows)
 
 
 def _chunks(items: Sequence[_T]) -> Iterator[Sequence[_T]]:
