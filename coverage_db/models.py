@@ -234,7 +234,6 @@ span = Table(
     Column("route", sa.Text),
     Column("signature_id", sa.Integer, ForeignKey("error_signature.id")),
     Index(None, "stream_id", "first_seq"),
-    Index(None, "stream_id", "last_seq"),
     sqlite_with_rowid=False,
 )  # fmt: skip
 """A case's outcome and route over the runs `first_seq` to `last_seq` of a stream; an open span ends at OPEN.

@@ -89,4 +89,3 @@ def _create_spans() -> None:
         sqlite_with_rowid=False,
     )
     op.create_index(op.f("ix_span_stream_id_first_seq"), "span", ["stream_id", "first_seq"], unique=False)
-    op.create_index(op.f("ix_span_stream_id_last_seq"), "span", ["stream_id", "last_seq"], unique=False)
