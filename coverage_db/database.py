@@ -194,13 +194,23 @@ def _open_sqlite(url: URL, *, create: bool) -> Engine:
 def _upgrade(url: URL) -> None:
     """Bring the tables to HEAD where they are not."""
     engine = _unpooled(url)
-    if _revision(engine) == upgrade.HEAD:
+    revision = _revision(engine)
+    if revision == upgrade.HEAD:
         return
     try:
+        if revision is not None and url.get_backend_name() == "sqlite":
+            _keep_copy(engine, Path(f"{url.database}.before-{upgrade.HEAD}"))
         with engine.begin() as conn:
             upgrade.to_head(conn)
     except sa.exc.DBAPIError as error:
         raise _unusable(url, error) from error
+
+
+def _keep_copy(engine: Engine, path: Path) -> None:
+    """Copy a SQLite file before its tables change; a copy that is there already is of the same upgrade, tried before."""
+    if not path.exists():
+        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as conn:
+            conn.exec_driver_sql("VACUUM INTO ?", (str(path),))
 
 
 def _unpooled(url: URL) -> Engine:
@@ -223,6 +233,8 @@ def _set_up_sqlite(engine: Engine, pragmas: Sequence[str]) -> None:
 
     @event.listens_for(engine, "begin")
     def _begin(conn: Connection) -> None:
+        if conn.get_execution_options().get("isolation_level") == "AUTOCOMMIT":
+            return
         reading = conn.get_execution_options().get("neuron_ops_read", False)
         conn.exec_driver_sql(f"PRAGMA query_only={'ON' if reading else 'OFF'}")
         conn.exec_driver_sql("BEGIN" if reading else "BEGIN IMMEDIATE")

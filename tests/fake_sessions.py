@@ -112,6 +112,11 @@ class FakeSession:
     def slow(self):
         time.sleep(0.01)
 
+    def work(self):
+        end = time.process_time() + 0.01
+        while time.process_time() < end:
+            pass
+
     def flood(self):
         while True:
             os.write(1, b"flood " * 100_000)

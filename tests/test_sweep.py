@@ -10,19 +10,21 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 from click.testing import CliRunner
 from neuron_ops.cli.main import neuron_ops, run
-from neuron_ops.coverage_db.database import open_database, read
+from neuron_ops.coverage_db.database import open_database, read, write
 from neuron_ops.coverage_db.history import Known
 from neuron_ops.coverage_db.queries import latest_run, overload
 from neuron_ops.coverage_db.recorder import count_results
 from neuron_ops.coverage_db.rows import Totals
 from neuron_ops.coverage_db.settings import load_settings
 from neuron_ops.op_tests.records import BadInput, Build, Case, Evidence, Outcome, Status
-from neuron_ops.workers import local
+from neuron_ops.workers import local, runs
 from neuron_ops.workers.batch import RunOptions, deadline
 from neuron_ops.workers.planner import PlanRequest, request_plan
 from neuron_ops.workers.runs import Progress
@@ -211,6 +213,56 @@ def test_deadlines_are_learned_within_a_floor_and_a_cap():
     assert deadline(Known(9, 90.0, 10.0, Status.NATIVE), 30.0) == 5.0
     assert deadline(Known(9, 9000.0, 1000.0, Status.NATIVE), 30.0) == 20.0
     assert deadline(Known(9, 90000.0, 10000.0, Status.NATIVE), 30.0) == 30.0
+
+
+@pytest.fixture
+def small_disk(monkeypatch):
+    """Return a list whose one item is how many pages the database may have from the next transaction on."""
+    pages = [1 << 30]
+
+    def open_small(url, **options):
+        engine = open_database(url, **options)
+
+        @sa.event.listens_for(engine, "begin")
+        def _begin(conn):
+            conn.exec_driver_sql(f"PRAGMA max_page_count={pages[0]}")
+
+        return engine
+
+    monkeypatch.setattr(local, "open_database", open_small)
+    return pages
+
+
+def test_a_full_disk_is_one_sentence_and_resume_completes_when_there_is_room(tmp_path, small_disk, capsys, monkeypatch):
+    planned = plan(tmp_path, "normal*3000")
+    begin = runs.begin
+
+    def begin_and_fill(engine, *arguments, **options):
+        start = begin(engine, *arguments, **options)
+        with read(engine) as conn:
+            small_disk[0] = conn.exec_driver_sql("PRAGMA page_count").scalar() + 5
+        return start
+
+    monkeypatch.setattr(runs, "begin", begin_and_fill)
+    monkeypatch.setattr("neuron_ops.cli.sweep.request_plan", lambda *_, **__: planned)
+    monkeypatch.setattr("neuron_ops.cli.sweep.RunOptions", partial(RunOptions, session="fake_sessions:open_session"))
+    assert run(["sweep", "--jobs", "1"]) == 2
+    sentence = capsys.readouterr().err.splitlines()[-1]
+    assert "is full" in sentence
+    assert "sweep --resume" in sentence
+    assert stored()[0].state != "done"
+    small_disk[0] = 1 << 30
+    assert run(["sweep", "--resume", "--jobs", "1"]) == 0
+    assert (stored()[0].state, stored()[1]) == ("done", 3000)
+
+
+def test_a_database_that_nobody_may_write_is_one_sentence(tmp_path):
+    sweep(tmp_path, plan(tmp_path, "normal*2"))
+    engine = open_database(load_settings().database_url)
+    sa.event.listen(engine, "begin", lambda conn: conn.exec_driver_sql("PRAGMA query_only=ON"))
+    with pytest.raises(BadInput, match="cannot be opened for writing"), write(engine) as conn:
+        conn.exec_driver_sql("DELETE FROM result")
+    engine.dispose()
 
 
 def test_a_run_of_other_versions_is_not_mixed_with_ours(tmp_path):
