@@ -162,7 +162,8 @@ class Case:
     """One call to make: an overload with a dtype, a named sample and a variant.
 
     `sample` names recorded arguments in the bank, for example ``opinfo/gelu/forward/0``. `variant` is ``forward`` (call
-    the overload) or ``backward`` (call it with inputs that require gradients and compare the gradients).
+    the overload), ``backward`` (call it with inputs that require gradients and compare the gradients) or another axis of
+    `op_tests.axes`, with its detail behind a colon: ``transposed``, ``large:65537,row``.
     """
 
     overload: str

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from neuron_ops.op_tests.packing import Sample
 
-_SECONDS = 2
+_SECONDS = 1
 """A trial that takes more processor time ends its process (SIGPROF): one that loops for ever would not end by itself."""
 
 _MORE_MEMORY = 1 << 30
