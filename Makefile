@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: run test lint types services clean
+.PHONY: run test lint types services killtest bench clean
 .DELETE_ON_ERROR:
 
 run: $(VENV)/run.stamp
@@ -27,6 +27,15 @@ types: $(VENV)/test.stamp
 
 services:
 	@sh tests/install_services.sh
+
+# 8,000 cases while everything that can be killed is, on three setups; some minutes. make test has a short form.
+killtest: $(VENV)/test.stamp services
+	$(BIN)/python tests/killing.py
+
+# What the database and the sandbox take; some minutes and 3 GB of disk.
+bench: $(VENV)/test.stamp services
+	$(BIN)/python tests/bench_database.py
+	$(BIN)/python tests/bench_workers.py
 
 $(VENV)/bin/python:
 	@command -v $(PYTHON) >/dev/null || { echo '$(PYTHON) is missing: install Python 3.11 or newer, or name one with make PYTHON=...'; exit 1; }

@@ -1,4 +1,4 @@
-"""`neuron-ops runs`: list the stored runs with their counts."""
+"""`neuron-ops runs`: list the stored runs with their counts, cancel one, drop the results of old ones."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from neuron_ops.coverage_db import queries
 from neuron_ops.coverage_db.database import open_database, read
+from neuron_ops.coverage_db.retention import prune_results
 from neuron_ops.coverage_db.settings import load_settings
 from neuron_ops.op_tests.records import STATUS_ORDER
 
@@ -20,15 +21,21 @@ if TYPE_CHECKING:
 _HEADER = ("run", "target", "evidence", "state", "started (UTC)", "cases", "by status")
 
 
-@click.command()
+_DB = click.option("--db", "database", metavar="URL", help="Database URL or SQLite file (default: from the settings).")
+
+
+@click.group(invoke_without_command=True)
 @click.option("--target", metavar="T", help="Only runs on this target.")
 @click.option(
     "--limit", type=click.IntRange(min=1), default=50, show_default=True, help="At most so many, newest first."
 )
-@click.option("--db", "database", metavar="URL", help="Database URL or SQLite file (default: from the settings).")
+@_DB
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def runs(target: str | None, limit: int, database: str | None, as_json: bool) -> None:
+@click.pass_context
+def runs(ctx: click.Context, target: str | None, limit: int, database: str | None, as_json: bool) -> None:
     """List the stored runs with their counts, newest first."""
+    if ctx.invoked_subcommand is not None:
+        return
     engine = open_database(load_settings(database).database_url, create=False)
     try:
         with read(engine) as conn:
@@ -42,6 +49,41 @@ def runs(target: str | None, limit: int, database: str | None, as_json: bool) ->
     else:
         of = f" of target {target}" if target else ""
         click.echo(f"no runs{of} yet; `neuron-ops sweep` makes one", err=True)
+
+
+@runs.command()
+@click.argument("run")
+@_DB
+def cancel(run: str, database: str | None) -> int:
+    """Stop the workers of a run; what they have finished is kept, and `sweep --resume RUN` goes on."""
+    from neuron_ops.workers.runs import cancel as stop
+    from neuron_ops.workers.runs import find
+
+    engine = open_database(load_settings(database).database_url, create=False)
+    try:
+        with read(engine) as conn:
+            run_id = find(conn, run).id
+        stopped = stop(engine, run_id)
+    finally:
+        engine.dispose()
+    click.echo(f"run {run} is cancelled" if stopped else f"run {run} was not running")
+    return 0
+
+
+@runs.command()
+@click.option(
+    "--keep", type=click.IntRange(min=1), default=30, show_default=True, help="Newest done runs of each stream."
+)
+@_DB
+def prune(keep: int, database: str | None) -> int:
+    """Drop the single results of old runs; their cells, totals and spans stay, so pages and history do too."""
+    engine = open_database(load_settings(database).database_url, create=False)
+    try:
+        dropped = prune_results(engine, keep=keep)
+    finally:
+        engine.dispose()
+    click.echo(f"dropped the results of {len(dropped)} runs" + (f": {', '.join(dropped)}" if dropped else ""))
+    return 0
 
 
 def _json(run: RunRow) -> dict[str, Any]:

@@ -16,13 +16,16 @@ from neuron_ops.coverage_db.numbers import numbers
 from neuron_ops.coverage_db.settings import load_settings
 from neuron_ops.op_tests.records import STATUS_ORDER, Status
 from neuron_ops.workers import local
+from neuron_ops.workers.batch import RunOptions
 from neuron_ops.workers.planner import PlanRequest, request_plan
-from neuron_ops.workers.sandbox import Limits
+from neuron_ops.workers.sandbox import ISOLATIONS, Limits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from neuron_ops.coverage_db.rows import Number
+    from neuron_ops.coverage_db.settings import Settings
+    from neuron_ops.workers.runs import Progress, SweepReport
     from rich.progress import TaskID
 
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
@@ -77,28 +80,49 @@ def _plants(ctx: click.Context, param: click.Parameter, value: Sequence[str]) ->
     help="Seconds that one case may take.",
 )  # fmt: skip
 @click.option("--memory", default="4GiB", show_default=True, type=Size(), help="Memory that one sandbox may take.")
+@click.option(
+    "--isolation", type=click.Choice(ISOLATIONS), default=ISOLATIONS[0], show_default=True,
+    help="How a sandbox's child starts: forked with its imports done, or a new interpreter.",
+)  # fmt: skip
+@click.option(
+    "--resume", "resumed", is_flag=False, flag_value="", metavar="[RUN]",
+    help="Go on with a run that did not end well, the newest if none is named; what to run is as it was.",
+)  # fmt: skip
+@click.option(
+    "--celery", "shared", is_flag=True, help="Let workers on any machine run the cases; see `neuron-ops worker`."
+)
+@click.option("--broker", metavar="URL", help="redis:// or amqp:// URL for --celery; default: that of the settings.")
+@click.option("--detach", is_flag=True, help="With --celery: print the run and return while the workers go on.")
 @click.option("--plant", "plants", multiple=True, hidden=True, callback=_plants, help="OVERLOAD=FAULT, for tests.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object; progress goes to standard error.")
 def sweep(
     target: str, ops: tuple[str, ...], dtypes: tuple[str, ...], limit: int | None, database: str | None, seed: int,
-    jobs: int | None, timeout: float, memory: int, plants: Mapping[str, str], as_json: bool,
+    jobs: int | None, timeout: float, memory: int, isolation: str, resumed: str | None, shared: bool, broker: str | None,
+    detach: bool, plants: Mapping[str, str], as_json: bool,
 ) -> int:  # fmt: skip
     """Run cases on a target and store the results.
 
     Every case runs in a sandbox: a crash, a hang or a memory hog becomes that case's result and the sweep goes on.
     """
-    settings = load_settings(database)
+    settings = load_settings(database, broker)
     open_database(settings.database_url).dispose()  # before the plan, which may take minutes
     request = PlanRequest(target, ops, dtypes, limit, seed, settings.cache_folder)
-    options = local.SweepOptions(
-        settings.cache_folder, jobs or len(os.sched_getaffinity(0)), Limits(seconds=timeout, memory=memory), plants
-    )
+    run_options = RunOptions(Limits(seconds=timeout, memory=memory), plants, isolation=isolation)
     with _Display.choose() as display:
-        plan = request_plan(request, progress=display.bank)
-        report = local.sweep(settings, plan, options=options, progress=display.cases)
+        if shared:
+            report = _share(settings, request, run_options, resumed, display, detach=detach)
+            if report is None:
+                return 0
+        else:
+            options = local.SweepOptions(settings.cache_folder, jobs or len(os.sched_getaffinity(0)), run_options)
+            if resumed is not None:
+                report = local.resume(settings, resumed or None, options=options, progress=display.cases)
+            else:
+                plan = request_plan(request, progress=display.bank)
+                report = local.sweep(settings, plan, options=options, progress=display.cases)
     engine = open_database(settings.database_url)
     with read(engine) as conn:
-        published = numbers(conn, report.run_id)
+        published = numbers(conn, report.run.id)
     engine.dispose()
     if as_json:
         click.echo(json.dumps(_as_json(report, published), ensure_ascii=False))
@@ -110,6 +134,29 @@ def sweep(
         click.echo(f"neuron-ops: {report.totals.lost} planned cases have no result; this is our fault", err=True)
         return 4
     return 0
+
+
+def _share(
+    settings: Settings,
+    request: PlanRequest,
+    options: RunOptions,
+    resumed: str | None,
+    display: _Display,
+    *,
+    detach: bool,
+) -> SweepReport | None:
+    """Let workers run the cases and return the report, or None at once when detached."""
+    from neuron_ops.workers import dispatch
+
+    if resumed is not None:
+        start = dispatch.resume(settings, resumed or None)
+    else:
+        dispatch.connect(settings, request.target)  # before the plan, which may take minutes
+        start = dispatch.start(settings, request_plan(request, progress=display.bank), options=options)
+    if detach:
+        click.echo(start.slug)
+        return None
+    return dispatch.follow(settings, start.run_id, progress=display.cases)
 
 
 @dataclass
@@ -133,7 +180,7 @@ class _Display:
         """Show how far the sample bank is."""
         self._line(f"{text}: {done} of {total}", last=done >= total)
 
-    def cases(self, progress: local.Progress) -> None:
+    def cases(self, progress: Progress) -> None:
         """Show how far the cases are."""
         left = f", {_duration(progress.seconds_left)} left" if progress.seconds_left else ""
         self._line(
@@ -172,7 +219,7 @@ class _Bars(_Display):
         """Show how far the sample bank is."""
         self._show("samples", done, total, text)
 
-    def cases(self, progress: local.Progress) -> None:
+    def cases(self, progress: Progress) -> None:
         """Show how far the cases are."""
         left = _duration(progress.seconds_left or 0.0)
         self._show(
@@ -203,12 +250,12 @@ def _duration(seconds: float | None) -> str:
     return f"{total // 60} min {total % 60} s" if total < 3600 else f"{total // 3600} h {total % 3600 // 60} min"
 
 
-def _as_json(report: local.SweepReport, published: Sequence[Number]) -> dict[str, Any]:
+def _as_json(report: SweepReport, published: Sequence[Number]) -> dict[str, Any]:
     """Return the object that --json prints."""
     totals = report.totals
     return {
-        "run": report.slug, "target": report.build.target, "evidence": report.build.evidence,
-        "versions": dict(report.build.versions), "planned": totals.planned, "recorded": totals.recorded,
+        "run": report.run.slug, "target": report.run.target, "evidence": report.run.evidence,
+        "versions": dict(report.run.versions), "planned": totals.planned, "recorded": totals.recorded,
         "lost": totals.lost, "counts": dict(totals.counts), "cells": dict(totals.cells),
         "numbers": [
             {"id": n.id, "label": n.label, "n": n.n, "m": n.m, "evidence": n.evidence, "definition": n.definition}
@@ -218,12 +265,12 @@ def _as_json(report: local.SweepReport, published: Sequence[Number]) -> dict[str
     }  # fmt: skip
 
 
-def _print_report(report: local.SweepReport, published: Sequence[Number]) -> None:
+def _print_report(report: SweepReport, published: Sequence[Number]) -> None:
     """Print the summary."""
     totals = report.totals
     children = "one child process" if report.children == 1 else f"{report.children} child processes"
     click.echo(
-        f"run {report.slug} on {report.build.target} ({report.build.evidence}): {totals.recorded} of {totals.planned} "
+        f"run {report.run.slug} on {report.run.target} ({report.run.evidence}): {totals.recorded} of {totals.planned} "
         f"cases in {_duration(report.seconds)}, {children}"
     )
     rows = [
@@ -236,11 +283,11 @@ def _print_report(report: local.SweepReport, published: Sequence[Number]) -> Non
         ("number", "n of m", "evidence"), [(n.label, f"{n.n} of {n.m}", str(n.evidence or "none")) for n in published]
     )
     worst = [
-        (str(result.status), case.overload, case.dtype, case.key[:8], (result.message or "").partition("\n")[0][:60])
-        for case, result in report.worst
+        (str(r.status), r.case.overload, r.case.dtype, r.case.key[:8], (r.message or "").partition("\n")[0][:60])
+        for r in report.worst
     ]
     _print_table(("worst", "overload", "dtype", "case", "message"), worst)
-    slowest = [(f"{ms:.1f} ms", case.overload, case.dtype, case.key[:8]) for case, ms in report.slowest]
+    slowest = [(f"{r.device_ms:.1f} ms", r.case.overload, r.case.dtype, r.case.key[:8]) for r in report.slowest]
     _print_table(("slowest", "overload", "dtype", "case"), slowest)
 
 

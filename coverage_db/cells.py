@@ -26,6 +26,8 @@ class _Tally:
         self.reasons: dict[Status, Counter[str]] = {}
         self.composite: set[Status] = set()
         self.parts: dict[Status, int] = {}
+        self.ms = 0.0
+        self.ms_max = 0.0
 
     def add_reason(self, status: Status, reason: str, cases: int) -> None:
         self.reasons.setdefault(status, Counter())[reason] += cases
@@ -42,6 +44,7 @@ class _Tally:
             "counts": {letter.value: self.counts[letter] for letter in sorted(self.counts)},
             "reason": reasons[0][0] if reasons else None,
             "composite": status in self.composite, "parts_id": self.parts.get(status),
+            "ms": self.ms, "ms_max": self.ms_max,
         }  # fmt: skip
 
 
@@ -52,6 +55,8 @@ def derive_cells(conn: Connection, run_id: int) -> list[dict[str, Any]]:
         status = _status(row.outcome, row.route)
         tally = tallies.setdefault((row.op_id, row.dtype), _Tally())
         tally.counts[status] += row.cases
+        tally.ms += row.ms or 0.0
+        tally.ms_max = max(tally.ms_max, row.ms_max or 0.0)
         if row.outcome is None:
             tally.add_reason(status, LOST, row.cases)
         elif row.reason is not None and status is Status.FALLBACK:
@@ -77,12 +82,15 @@ def _status(outcome: str | None, route: str | None) -> Status:
 def _grouped(run_id: int) -> sa.Select[Any]:
     """Return a query with one row for each overload, dtype, outcome, route and reason: few beside the results."""
     by = (m.case_.c.op_id, m.case_.c.dtype, m.result.c.outcome, m.result.c.route, m.result.c.reason)
+    ms = sa.func.coalesce(m.result.c.ms_device, 0.0) + sa.func.coalesce(m.result.c.ms_reference, 0.0)
     return (
         sa.select(
             *by,
             sa.func.count().label("cases"),
             sa.func.max(sa.case((m.result.c.composite, 1), else_=0)).label("composite"),
             sa.func.min(m.result.c.parts_id).label("parts_id"),
+            sa.func.sum(ms).label("ms"),
+            sa.func.max(ms).label("ms_max"),
         )
         .select_from(_PLANNED.outerjoin(m.result, _RESULTS))
         .where(m.run_case.c.run_id == run_id)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import sqlite3
+import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import sqlalchemy as sa
 from neuron_ops.coverage_db import upgrade
@@ -16,11 +17,19 @@ from sqlalchemy import Connection, Engine, event
 from sqlalchemy.engine import URL, make_url
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from sqlalchemy.pool import ConnectionPoolEntry
 
+PATIENCE = 120.0
+"""Seconds for which a transaction is tried again: a server's restart takes less."""
+_T = TypeVar("_T")
 _READ = {"neuron_ops_read": True}
+_CONNECT = {"connect_timeout": 10}
+# What a server says that stops, starts or is full of clients, or that chose us in a deadlock (PostgreSQL, appendix A).
+_PASSING = ("08", "57P", "53300", "53200", "40")
+_AWAY = (sa.exc.OperationalError, sa.exc.InterfaceError)
+_SQLITE_UNUSABLE = ("SQLITE_READONLY", "SQLITE_IOERR", "SQLITE_CANTOPEN", "SQLITE_CORRUPT", "SQLITE_NOTADB")
 _PRAGMAS = (
     "busy_timeout=30000",  # first: the others may have to wait for a writer
     "journal_mode=WAL",
@@ -45,7 +54,8 @@ def open_database(url: str, *, create: bool = True) -> Engine:
             f"The database {shown(parsed)} is {'empty' if state is None else f'at revision {state}'}, expected "
             f"revision {upgrade.HEAD}; run `neuron-ops db upgrade`."
         )
-    return sa.create_engine(parsed)
+    # A pooled connection may have died with a server that was restarted; asking costs one round trip.
+    return sa.create_engine(parsed, pool_pre_ping=True, connect_args=_CONNECT)
 
 
 def upgrade_database(url: str) -> str:
@@ -75,11 +85,42 @@ def check_database(url: str) -> tuple[str | None, list[str]]:
         return revision, upgrade.differences(conn)
 
 
+class DatabaseAway(BadInput):
+    """The database cannot be reached, or is busy, just now: the same transaction may succeed later."""
+
+
 @contextmanager
 def write(engine: Engine) -> Iterator[Connection]:
-    """Yield a connection in a transaction that may write; committed at the end, rolled back on an error."""
-    with engine.begin() as conn:
-        yield conn
+    """Yield a connection in a transaction that may write; committed at the end, rolled back on an error.
+
+    Raises BadInput where the database can no longer be used (a full disk), DatabaseAway where it may be again.
+    """
+    try:
+        with engine.begin() as conn:
+            yield conn
+    except sa.exc.DBAPIError as error:
+        sentence = _unwritable(engine.url, error)
+        if sentence is None:
+            raise
+        raise sentence from error
+
+
+def transact(engine: Engine, act: Callable[[Connection], _T], *, patience: float = PATIENCE) -> _T:
+    """Return what `act` returns for a connection in a transaction, tried again while the database is away.
+
+    `act` may be called several times, each time after a rollback. Raises DatabaseAway when `patience` (seconds) is over.
+    """
+    end = time.monotonic() + patience
+    pause = 0.05
+    while True:
+        try:
+            with write(engine) as conn:
+                return act(conn)
+        except DatabaseAway:
+            if time.monotonic() > end:
+                raise
+        time.sleep(pause)
+        pause = min(2 * pause, 2.0)
 
 
 @contextmanager
@@ -153,18 +194,29 @@ def _open_sqlite(url: URL, *, create: bool) -> Engine:
 def _upgrade(url: URL) -> None:
     """Bring the tables to HEAD where they are not."""
     engine = _unpooled(url)
-    if _revision(engine) == upgrade.HEAD:
+    revision = _revision(engine)
+    if revision == upgrade.HEAD:
         return
     try:
+        if revision is not None and url.get_backend_name() == "sqlite":
+            _keep_copy(engine, Path(f"{url.database}.before-{upgrade.HEAD}"))
         with engine.begin() as conn:
             upgrade.to_head(conn)
     except sa.exc.DBAPIError as error:
         raise _unusable(url, error) from error
 
 
+def _keep_copy(engine: Engine, path: Path) -> None:
+    """Copy a SQLite file before its tables change; a copy that is there already is of the same upgrade, tried before."""
+    if not path.exists():
+        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as conn:
+            conn.exec_driver_sql("VACUUM INTO ?", (str(path),))
+
+
 def _unpooled(url: URL) -> Engine:
     """Return an engine to look at a database or to change its tables: it keeps no connection and no setting."""
-    engine = sa.create_engine(url, poolclass=sa.NullPool)
+    options = _CONNECT if url.get_backend_name() == "postgresql" else {}
+    engine = sa.create_engine(url, poolclass=sa.NullPool, connect_args=options)
     if url.get_backend_name() == "sqlite":
         # Foreign keys stay off: with them on, Alembic's copy-and-move deletes the children of a table. And WAL would
         # be written into the file, which may turn out to be another program's.
@@ -181,6 +233,8 @@ def _set_up_sqlite(engine: Engine, pragmas: Sequence[str]) -> None:
 
     @event.listens_for(engine, "begin")
     def _begin(conn: Connection) -> None:
+        if conn.get_execution_options().get("isolation_level") == "AUTOCOMMIT":
+            return
         reading = conn.get_execution_options().get("neuron_ops_read", False)
         conn.exec_driver_sql(f"PRAGMA query_only={'ON' if reading else 'OFF'}")
         conn.exec_driver_sql("BEGIN" if reading else "BEGIN IMMEDIATE")
@@ -206,6 +260,29 @@ def _revision(engine: Engine) -> str | None:
             "`pip install --upgrade neuron-ops` or name another database with --db."
         )
     return revision
+
+
+def _unwritable(url: URL, error: sa.exc.DBAPIError) -> BadInput | None:
+    """Return the sentence for a write that failed for a reason outside of us, or None."""
+    cause = " ".join(str(error.orig).split())
+    if url.get_backend_name() == "sqlite":
+        name = getattr(error.orig, "sqlite_errorname", "")
+        if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+            return DatabaseAway(
+                f"The database file {url.database} is locked by another program ({cause}); end that one."
+            )
+        full, unusable = name == "SQLITE_FULL", name.startswith(_SQLITE_UNUSABLE)
+    else:
+        state = getattr(error.orig, "sqlstate", None) or ""
+        if error.connection_invalidated or (not state and isinstance(error, _AWAY)) or state.startswith(_PASSING):
+            return DatabaseAway(f"The database {shown(url)} cannot be reached ({cause}); check that the server runs.")
+        full, unusable = state == "53100", state in {"25006", "53000", "58030"}
+    if full:
+        return BadInput(
+            f"The disk that holds the database {shown(url)} is full ({cause}); make room and go on with "
+            "`neuron-ops sweep --resume`."
+        )
+    return _unusable(url, error) if unusable else None
 
 
 def _unusable(url: URL, error: Exception) -> BadInput:

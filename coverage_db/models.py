@@ -6,13 +6,16 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
-from sqlalchemy import Column, ForeignKey, Index, MetaData, Table
+from sqlalchemy import Column, ForeignKey, Index, MetaData, Table, UniqueConstraint
 
 if TYPE_CHECKING:
     from sqlalchemy.engine import Dialect
 
 MESSAGE_BYTES = 8192
 """Longest stored message. The reports of torch.testing fit; a compiler's log of megabytes would be stored per case."""
+
+OPEN = 2**31 - 1
+"""The `last_seq` of a span that still goes on."""
 
 _CUT = " … (cut)"
 
@@ -84,6 +87,16 @@ software = Table(
     Column("versions", _JSON, nullable=False),
 )  # fmt: skip
 
+stream = Table(
+    "stream", metadata,
+    Column("id", sa.Integer, primary_key=True),
+    Column("target_id", sa.Integer, ForeignKey("target.id"), nullable=False),
+    Column("suite", sa.Text, nullable=False),
+    Column("channel", sa.Text, nullable=False),
+    UniqueConstraint("target_id", "suite", "channel"),
+)  # fmt: skip
+"""What is compared from night to night: runs of one choice of cases (`suite`) on one target, in one channel."""
+
 run = Table(
     "run", metadata,
     Column("id", sa.Integer, primary_key=True),
@@ -99,9 +112,39 @@ run = Table(
     Column("denominators", _JSON, nullable=False),
     Column("dtypes", _JSON, nullable=False),
     Column("selection", sa.Text, nullable=False),
+    Column("stream_id", sa.Integer, ForeignKey("stream.id")),
+    Column("seq", sa.Integer),
+    Column("learned_from", sa.Integer),
+    Column("options", _JSON),
+    Column("n_recorded", sa.Integer),
+    Column("pruned", UtcTime),
     Index(None, "target_id", "id"),
+    Index(None, "stream_id", "seq", unique=True),
 )  # fmt: skip
-"""`state` is running, done or failed; `counts` holds cases for each status letter, lost ones as untested."""
+"""`state` is running, done, failed or cancelled; `counts` holds cases for each status letter, lost ones as untested.
+
+`seq` numbers the done runs of a stream in the order in which they became done. `learned_from` is the run whose times set
+estimates and deadlines. `options` is what a worker on any machine needs to run the cases. `pruned` says when the results
+were dropped; cells and spans stay.
+"""
+
+run_batch = Table(
+    "run_batch", metadata,
+    Column("run_id", sa.Integer, ForeignKey("run.id"), primary_key=True, autoincrement=False),
+    Column("no", sa.Integer, primary_key=True, autoincrement=False),
+    Column("case_ids", _JSON, nullable=False),
+    Column("est_ms", sa.Float, nullable=False),
+    Column("state", sa.Text, nullable=False),
+    Column("owner", sa.Text),
+    Column("lease_until", sa.Float),
+    Column("attempts", sa.Integer, nullable=False),
+    Column("published", sa.Float),
+)  # fmt: skip
+"""Cases that one worker runs together; `state` is queued, leased, done or given up.
+
+`lease_until` and `published` are seconds since 1970 of the database's clock. `attempts` counts the claims since the
+batch last stored a result.
+"""
 
 case_ = Table(
     "case", metadata,
@@ -170,10 +213,30 @@ cell = Table(
     Column("reason", sa.Text),
     Column("composite", sa.Boolean, nullable=False),
     Column("parts_id", sa.Integer, ForeignKey("parts.id")),
+    Column("ms", sa.Float),
+    Column("ms_max", sa.Float),
     sqlite_with_rowid=False,
 )  # fmt: skip
 """An overload × dtype of a run, derived when the run is finalized.
 
 `n` counts the planned cases that the reference accepts (all of them where it accepts none), `k` those of `n` that have
-the cell's status, `counts` every planned case by letter.
+the cell's status, `counts` every planned case by letter. `ms` is what its cases took on device and reference together,
+`ms_max` the most that one took.
+"""
+
+span = Table(
+    "span", metadata,
+    Column("stream_id", sa.Integer, ForeignKey("stream.id"), primary_key=True, autoincrement=False),
+    Column("case_id", sa.Integer, ForeignKey("case.id"), primary_key=True, autoincrement=False),
+    Column("first_seq", sa.Integer, primary_key=True, autoincrement=False),
+    Column("last_seq", sa.Integer, nullable=False),
+    Column("outcome", sa.Text, nullable=False),
+    Column("route", sa.Text),
+    Column("signature_id", sa.Integer, ForeignKey("error_signature.id")),
+    Index(None, "stream_id", "first_seq"),
+    sqlite_with_rowid=False,
+)  # fmt: skip
+"""A case's outcome and route over the runs `first_seq` to `last_seq` of a stream; an open span ends at OPEN.
+
+Only done runs count, and a case that a run skipped leaves its span as it is. The message is that of the first run.
 """

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CaseResult", "CaseRow", "CellRow", "Matrix", "MatrixQuery", "MatrixRow", "OpRow", "OverloadPage", "RunRow",
-    "Totals", "case_by_key", "latest_run", "matrix", "overload", "run_by_slug", "runs", "search", "totals",
+    "Totals", "case_by_key", "latest_run", "matrix", "overload", "run_by_id", "run_by_slug", "runs", "search", "totals",
 ]  # fmt: skip
 
 _KEY = re.compile(r"[0-9a-f]{1,32}")
@@ -50,6 +50,12 @@ def run_by_slug(conn: Connection, slug: str) -> RunRow | None:
     return stored.run_row(row) if row else None
 
 
+def run_by_id(conn: Connection, run_id: int) -> RunRow | None:
+    """Return the run of this id, or None."""
+    row = conn.execute(stored.RUNS.where(m.run.c.id == run_id)).first()
+    return stored.run_row(row) if row else None
+
+
 def runs(conn: Connection, *, target: str | None = None, limit: int = 50) -> tuple[RunRow, ...]:
     """Return at most `limit` runs, newest first."""
     query = stored.RUNS.order_by(m.run.c.id.desc()).limit(limit)
@@ -60,7 +66,9 @@ def runs(conn: Connection, *, target: str | None = None, limit: int = 50) -> tup
 
 def totals(conn: Connection, run: RunRow) -> Totals:
     """Return the counts of a run; `counts` and `cells` are empty until it is finalized."""
-    recorded = conn.execute(sa.select(sa.func.count()).where(m.result.c.run_id == run.id)).scalar_one()
+    recorded = run.recorded  # known once it is finalized, and all that is left when the results were dropped
+    if recorded is None:
+        recorded = conn.execute(sa.select(sa.func.count()).where(m.result.c.run_id == run.id)).scalar_one()
     rows = conn.execute(
         sa.select(m.cell.c.status, sa.func.count().label("cells"))
         .where(m.cell.c.run_id == run.id)

@@ -47,7 +47,10 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """A stored run. `state` is running, done or failed; times are UTC; `denominators` is `Denominators.to_json()`."""
+    """A stored run. `state` is running, done, failed or cancelled; times are UTC; `denominators` is `Denominators.to_json()`.
+
+    `recorded` counts the results of a run that has ended.
+    """
 
     id: int
     slug: str
@@ -63,6 +66,7 @@ class RunRow:
     denominators: Mapping[str, Any]
     selection: str
     dtypes: tuple[str, ...]
+    recorded: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,30 +12,38 @@ from typing import Any
 from neuron_ops.op_tests.records import BadInput
 
 DATABASE_FILE = "neuron-ops.sqlite"
-_KEYS = ("database-url", "data", "cache")
+_BROKERS = ("redis://", "rediss://", "amqp://", "amqps://")
+_KEYS = ("database-url", "broker-url", "data", "cache")
 # Two letters or more, so that a drive letter stays a path.
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+_.-]+:")
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Where the database, the data and what can be built again are."""
+    """Where the database, the data and what can be built again are; the broker only where there are several machines."""
 
     database_url: str
     data_folder: Path
     cache_folder: Path
+    broker_url: str | None = None
 
 
-def load_settings(database_url: str | None = None) -> Settings:
+def load_settings(database_url: str | None = None, broker_url: str | None = None) -> Settings:
     """Return the settings in force; raises BadInput when pyproject.toml cannot be used.
 
-    `database_url` is a flag's value: a URL, or the path of a SQLite file.
+    `database_url` is a flag's value: a URL, or the path of a SQLite file; `broker_url` another's.
     """
     table = _pyproject(Path("pyproject.toml"))
     data = _folder("NEURON_OPS_DATA", table.get("data"), "XDG_DATA_HOME", ".local/share")
     cache = _folder("NEURON_OPS_CACHE", table.get("cache"), "XDG_CACHE_HOME", ".cache")
     chosen = database_url or os.environ.get("NEURON_OPS_DATABASE_URL") or table.get("database-url")
-    return Settings(normal_url(chosen or str(data / DATABASE_FILE)), data, cache)
+    broker = broker_url or os.environ.get("NEURON_OPS_BROKER_URL") or table.get("broker-url")
+    if broker and not broker.startswith(_BROKERS):
+        raise BadInput(
+            f"The broker {broker.partition('@')[2] or broker!r} cannot be used; give a URL that starts with "
+            f"{' or '.join(_BROKERS)}."
+        )
+    return Settings(normal_url(chosen or str(data / DATABASE_FILE)), data, cache, broker)
 
 
 def normal_url(text: str) -> str:

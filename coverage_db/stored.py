@@ -24,6 +24,15 @@ CELLS = sa.select(m.cell, m.parts.c.parts).outerjoin(m.parts, m.parts.c.id == m.
 CASES = sa.select(
     m.case_.c.key, m.op.c.name.label("overload"), m.case_.c.dtype, m.case_.c.sample, m.case_.c.variant, m.case_.c.seed
 ).join(m.op, m.op.c.id == m.case_.c.op_id)
+RESULTS = (
+    CASES.add_columns(
+        m.result.c.outcome, m.result.c.route, m.result.c.reason, m.result.c.composite, m.result.c.received,
+        m.result.c.ms_device, m.result.c.ms_reference, m.result.c.figures, m.error_signature.c.text, m.parts.c.parts,
+    )
+    .join(m.result, m.result.c.case_id == m.case_.c.id)
+    .outerjoin(m.error_signature, m.error_signature.c.id == m.result.c.signature_id)
+    .outerjoin(m.parts, m.parts.c.id == m.result.c.parts_id)
+)  # fmt: skip
 
 
 def run_row(row: Row[*tuple[Any, ...]]) -> RunRow:
@@ -32,6 +41,7 @@ def run_row(row: Row[*tuple[Any, ...]]) -> RunRow:
         id=row.id, slug=row.slug, target=row.target, evidence=Evidence(row.evidence), versions=row.versions,
         state=row.state, started=row.started, finished=row.finished, seed=row.seed, planned=row.n_planned,
         counts=row.counts, denominators=row.denominators, selection=row.selection, dtypes=tuple(row.dtypes),
+        recorded=row.n_recorded if row.state != "running" else None,
     )  # fmt: skip
 
 

@@ -57,7 +57,8 @@ def _widened(values: _Values) -> _Values:
 
 
 def _size(matrix: Tensor) -> Tensor:
-    return torch.linalg.matrix_norm(matrix)
+    size: Tensor = torch.linalg.matrix_norm(matrix)
+    return size
 
 
 def _relative(difference: Tensor, matrix: Tensor) -> float:

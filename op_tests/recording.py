@@ -18,7 +18,7 @@ import torch
 from neuron_ops.op_tests.bank import BankWriter, bank_file
 from neuron_ops.op_tests.donors import Donors, cast_donors, find_donors
 from neuron_ops.op_tests.shelves import Recorder, Room
-from neuron_ops.op_tests.stock import DERIVED, Stock, counting, derive, hand_written, share, take_given
+from neuron_ops.op_tests.stock import DERIVED, Stock, counting, derive, hand_written, share, take_given, vary
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,13 +34,14 @@ def collect(dtype: torch.dtype, seed: int, donors: Donors, progress: Progress) -
 
     recorder, stock = Recorder(dtype, Room()), Stock(dtype)
     entries = sources.operator_entries(dtype)
-    counted = counting(share(progress, 0.0, 0.5), "records")
+    counted = counting(share(progress, 0.0, 0.3), "records")
     sources.record_operators(recorder, entries, seed, sources.SAMPLES_OF_AN_ENTRY, counted)
     sources.record_lists_modules_optimizers(recorder, seed)
-    take_given(stock, recorder.samples(), share(progress, 0.5, 0.7))
-    take_given(stock, hand_written(dtype), share(progress, 0.7, 0.72))
-    derive(stock, DERIVED, share(progress, 0.72, 0.9))
-    cast_donors(stock, donors, share(progress, 0.9, 1.0))
+    take_given(stock, recorder.samples(), share(progress, 0.35, 0.5))
+    take_given(stock, hand_written(dtype), share(progress, 0.5, 0.55))
+    derive(stock, DERIVED, share(progress, 0.55, 0.6))
+    cast_donors(stock, donors, share(progress, 0.6, 0.65))
+    vary(stock, share(progress, 0.65, 1.0))
     for name, reasons in donors.reasons.items():
         if name not in stock.entries:
             stock.dropped.setdefault(name, {}).update(reasons)

@@ -17,7 +17,7 @@ from neuron_ops.op_tests.runner import open_session
 from neuron_ops.op_tests.selftest_samples import ENDINGS, Plot, one, plots, wave
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from neuron_ops.op_tests.runner import Session
@@ -63,19 +63,21 @@ def _label(number: int) -> str:
     return f"{_SOURCE}/{number:03}"
 
 
-def plant_all(target: str, folder: Path) -> Iterator[Planted]:
+def plant_all(target: str, folder: Path, only: Collection[str] = ()) -> Iterator[Planted]:
     """Yield every planted fault with whether it was caught; raises BadInput for a target that takes no faults.
 
-    The cases of a plot run without a fault first: where one does not pass, its faults count as missed.
+    With `only`, faults of other names are left out. The cases of a plot run without a fault first: where one does not pass, its faults count as missed.
     """
     if target != "sim":
         raise BadInput(f"cannot plant faults on target {target!r}; they live in the simulated device; use --target sim")
     session = open_session(target, folder, {})
     for number, plot in enumerate(plots()):
-        yield from _planted(session, plot, number)
+        faults = [fault for fault in dict.fromkeys(plot.faults) if not only or fault in only]
+        if faults:
+            yield from _planted(session, plot, number, faults)
 
 
-def _planted(session: Session, plot: Plot, number: int) -> Iterator[Planted]:
+def _planted(session: Session, plot: Plot, number: int, faults: Iterable[str]) -> Iterator[Planted]:
     from neuron_ops.op_tests.targets import sim
     from neuron_ops.op_tests.targets.sim import kernels
 
@@ -83,7 +85,7 @@ def _planted(session: Session, plot: Plot, number: int) -> Iterator[Planted]:
     cases = [Case(plot.overload, plot.dtype, f"{_label(number)}/{i}", plot.variant) for i in range(count)]
     healthy = [session.run(case) for case in cases]
     ill = next((result for result in healthy if result.outcome is not Outcome.PASS), None)
-    for fault in dict.fromkeys(plot.faults):
+    for fault in faults:
         if ill is not None:
             yield Planted(plot.overload, plot.dtype, plot.variant, fault, False, f"without the fault: {_words([ill])}")
             continue

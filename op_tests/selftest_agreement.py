@@ -20,17 +20,21 @@ _NOTHING = "selftest.snippet.default"
 class Strictness:
     """How literally an expected result is meant.
 
-    `exact`: bit for bit, because the CPU gives just that; otherwise it was typed by hand, and floats have their dtype's
-    tolerance (one step in half precision). `zero_sign` and `strides` say whether these count.
+    `exact`: bit for bit, because the CPU gives just that; otherwise it was typed by hand, and floats have the tolerance
+    `relative`, or where that is 0 their dtype's (one step in half precision). `zero_sign` and `strides` say whether
+    these count.
     """
 
     exact: bool = True
+    relative: float = 0.0
     zero_sign: bool = True
     strides: bool = True
 
 
-LADDER = tuple(Strictness(*flags) for flags in itertools.product((True, False), repeat=3))
-"""From the most literal reading to the least."""
+_PRECISIONS = ((True, 0.0), (False, 0.0), (False, 1e-4), (False, 1e-3))
+_FLAGS = tuple(itertools.product((True, False), repeat=2))
+LADDER = tuple(Strictness(*precision, *flags) for precision in _PRECISIONS for flags in _FLAGS)
+"""From the most literal reading to the least: a number that was typed with three digits is meant to three digits."""
 
 
 def reading(want: Any, computed: Any, *, zero_sign: bool) -> Strictness | None:
@@ -58,13 +62,15 @@ def difference(want: Any, found: Any, strictness: Strictness, compute_dtype: tor
     want, found = _tidied(want, strictness), _tidied(_in_the_form_of(want, found), strictness)
     verdict = compare(
         _NOTHING, "float32", reference=observe(want, (), {}), device=observe(found, (), {}), exact=None,
-        tolerance=EXACT if strictness.exact else _tolerance(want), compute_dtype=compute_dtype,
+        tolerance=EXACT if strictness.exact else _tolerance(want, strictness), compute_dtype=compute_dtype,
     )  # fmt: skip
     return None if verdict.ok else verdict.message
 
 
-def _tolerance(want: Any) -> Tolerance | None:
-    """Return one step of the coarsest half-precision dtype in a result, None where there is none."""
+def _tolerance(want: Any, strictness: Strictness) -> Tolerance | None:
+    """Return the given tolerance or one step of the coarsest half-precision dtype in a result, None for each its own."""
+    if strictness.relative:
+        return Tolerance(strictness.relative, strictness.relative / 10)
     halves = [t.dtype for t in tensors_of(want) if t.dtype.is_floating_point and t.dtype.itemsize <= 2]
     steps = [
         Tolerance(torch.finfo(d).eps, min(TOLERANCES[d].absolute, torch.finfo(d).tiny))

@@ -61,14 +61,19 @@ class EntrySession:
     def __init__(self, device: str, entries: list[Entry], seconds: float, memory: int) -> None:
         self._device, self._entries, self._seconds, self._memory = device, entries, seconds, memory
         self._strictness: dict[str, Strictness] = {}
+        self._dead: set[str] = set()
 
     def run(self, case: Case) -> Result:
         """Return a result whose message is the JSON of the answer; never raises for what a snippet does."""
         entry = self._entries[int(case.sample)]
         strictness = self._strictness.get(case.sample)
+        if case.variant == "fault" and case.sample in self._dead:
+            entry = dataclasses.replace(entry, repro="got = None")  # the fault may still stand alone
         answer = _isolated(lambda: _PARTS[case.variant](entry, self._device, strictness), self._seconds, self._memory)
         if answer.strictness is not None:
             self._strictness[case.sample] = answer.strictness
+        if case.variant == "want" and answer.death is not None:
+            self._dead.add(case.sample)
         return Result(case.key, Outcome.PASS, message=json.dumps(asdict(answer)))
 
 
@@ -80,7 +85,11 @@ def open_entries(target: str, folder: Path, plants: Mapping[str, str]) -> EntryS
     opened = open_target(target)
     device = opened.device
     _NARROW.update(opened.compute_dtypes)
-    namespace(device)  # imports what the forks need
+    # Imports that torch puts off until a meta tensor meets a kernel (sympy, torch._dynamo: seconds) must not be paid, and
+    # timed, in every fork.
+    namespace(device)
+    with contextlib.suppress(RuntimeError):
+        torch.dot(torch.ones(2), torch.ones(2, device="meta"))
     return EntrySession(device, entries, float(plants["seconds"]), int(plants["memory"]))
 
 
@@ -99,7 +108,8 @@ def _wanted(entry: Entry, device: str, strictness: Strictness | None) -> Answer:
         return Answer(None, f"the repro {reference.why}")
     read = reading(want, reference, zero_sign=any("sign" in mark for mark in entry.detect_by))
     if read is not None:
-        return Answer(True, strictness=read)
+        rough = f"the wanted result is given to {read.relative:g} only" if read.relative else ""
+        return Answer(True, rough, strictness=read)
     message = difference(want, reference, LADDER[-1])
     return Answer(False, f"torch's CPU gives another result than the list wants: {message}")
 
@@ -164,6 +174,8 @@ def _faulted(entry: Entry, device: str, strictness: Strictness | None) -> Answer
     want, missing = _expectation(entry, names)
     want = reference if missing is not None else want
     bad = _value(entry.fault, names, _BAD)
+    if isinstance(bad, Raised) and bad.names[0] == "NameError":
+        return Answer(None, f"the fault cannot run: {bad.words}")
     if isinstance(bad, _None):
         return Answer(None, f"the fault {bad.why}")
     if isinstance(want, _None):
@@ -207,6 +219,8 @@ def _expectation(entry: Entry, names: dict[str, Any]) -> tuple[Any, str | None]:
         found = next((names[name] for name in _WANT if name in names), None)
         return (None, "the list gives no wanted result") if found is None else (plain(found), None)
     want = _value(entry.want, names, _WANT)
+    if isinstance(want, Raised) and want.names[0] in ("NameError", "AttributeError"):
+        return None, f"the wanted result cannot be made: {want.words}"
     return (None, f"the wanted result {want.why}") if isinstance(want, _None) else (want, None)
 
 

@@ -6,6 +6,7 @@ numbers are made by formula, so that every run plants the same.
 
 from __future__ import annotations
 
+import importlib.util
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -117,6 +118,9 @@ def _pointwise() -> Iterator[Plot]:
     yield Plot(
         "aten.clamp.Tensor", ("strides-ignored", *MATRIX), lambda: one(wave(3, 3), wave(3, 3).t(), 3 + wave(3, 3))
     )
+
+
+def _choices() -> Iterator[Plot]:
     yield Plot("aten.where.self", (*MATRIX, "nan-dropped"), lambda: one(wave(2, 5) > 0, edges(), wave(2, 5)))
     yield Plot("aten.bitwise_xor.Tensor", INTEGER, lambda: one(whole(6), whole(6, start=9)), "int64")
     yield Plot(
@@ -325,7 +329,7 @@ def _the_rest() -> Iterator[Plot]:
         lambda: one(1, 9, 2, dtype=torch.int64, device=torch.device("cpu")),
         "int64",
     )
-    yield Plot("aten.eye.m", ("empty", "zeros", "dtype"), lambda: one(3, 4, device=torch.device("cpu")))
+    yield Plot("aten.linspace.default", ("empty", "zeros", "dtype"), lambda: one(0, 3, 7, device=torch.device("cpu")))
     yield Plot("aten.full_like.default", ("zeros", "dtype", "shape"), lambda: one(wave(2, 3), 1.5))
     yield Plot(
         "aten._to_copy.default", ("value", "one-element"), lambda: one(wave(3, 4), dtype=bf16), at="aten.copy_.default"
@@ -338,9 +342,34 @@ def _the_rest() -> Iterator[Plot]:
     yield Plot("aten.copysign.Scalar", ("one-element", "zeros"), lambda: one(positive(4), -2.0))
 
 
+def _along_axes() -> Iterator[Plot]:
+    """Yield what only the variants of op_tests.axes show: repetition, refusals, gradients of a part."""
+    if importlib.util.find_spec("neuron_ops.op_tests.axes") is None:
+        return
+    yield Plot("aten.mm.default", ("unrepeatable",), lambda: one(wave(8, 8), wave(8, 8)), variant="repeat")
+    yield Plot(
+        "aten.softmax.int", ("unrepeatable",), lambda: one(wave(3, 8), 1), variant="repeat", at="aten._softmax.default"
+    )
+    for overload, detail, samples in (
+        ("aten.index_select.default", "index", lambda: one(wave(5), 0, torch.tensor([1, 4]))),
+        ("aten.gather.default", "index", lambda: one(wave(3, 4), 1, whole(3, 2) % 4)),
+        ("aten.bmm.default", "dtype", lambda: one(wave(2, 3, 4), wave(2, 4, 5))),
+        ("aten.add.Tensor", "shape", lambda: one(wave(2, 3), wave(2, 3))),
+        ("aten.cumsum.default", "dim", lambda: one(wave(3, 4), 1)),
+    ):
+        yield Plot(overload, ("refusal-missed",), samples, variant=f"must_raise:{detail}")
+    yield Plot(
+        "aten.mm.default", ("strides-ignored",), lambda: one(wave(3, 4), wave(4, 2)), variant="backward_expanded"
+    )
+    yield Plot("aten.native_layer_norm.default", GRADIENT, lambda: one(wave(3, 4), [4], positive(4), wave(4), 1e-5),
+               variant="backward_partial", at="aten.native_layer_norm_backward.default")  # fmt: skip
+
+
 def plots() -> tuple[Plot, ...]:
     """Return all of them, in a fixed order."""
-    families = (_pointwise, _in_place, _views, _reductions, _matrices, _indices, _layers, _gradients, _the_rest)
+    families = (
+        _pointwise, _choices, _in_place, _views, _reductions, _matrices, _indices, _layers, _gradients, _the_rest, _along_axes,
+    )  # fmt: skip
     return tuple(plot for family in families for plot in family())
 
 

@@ -5,11 +5,11 @@ import sys
 
 import neuron_ops.cli.sweep as command
 from neuron_ops.cli.main import run
-from neuron_ops.workers import local
+from neuron_ops.workers import batch
 
-local._FLUSH_SECONDS = 0.2
+batch.FLUSH_SECONDS = 0.2
 command.request_plan = functools.partial(command.request_plan, plan="fake_sessions:make_plan")
-local.SweepOptions = functools.partial(local.SweepOptions, session="fake_sessions:open_session")
+command.RunOptions = functools.partial(batch.RunOptions, session="fake_sessions:open_session")
 
 if __name__ == "__main__":
     code = run(sys.argv[1:])

@@ -1,5 +1,6 @@
 """Sessions that stand in for the runner in the sandbox's child: the overload's name says what the case does."""
 
+import contextlib
 import ctypes
 import itertools
 import json
@@ -37,8 +38,14 @@ class FakeSession:
         outcome = Outcome.WRONG if act == "wrong" else Outcome.PASS
         return Result(
             "0" * 32 if act == "lies" else case.key, outcome, Route.NATIVE if outcome is Outcome.PASS else None,
-            message=str(os.getpid()) if act == "pid" else None, device_ms=1.0,
+            message=self.said(act), device_ms=1.0,
         )  # fmt: skip
+
+    def said(self, act):
+        if act == "core":
+            time.sleep(0.02)
+            return f"core {os.environ.get('NEURON_RT_VISIBLE_CORES')}"
+        return str(os.getpid()) if act == "pid" else None
 
     def segfault(self):
         ctypes.string_at(0)
@@ -56,7 +63,10 @@ class FakeSession:
         self.spin()
 
     def scribbles(self):
-        os.write(int(sys.argv[1]), b"not an event\n")
+        for path in Path("/proc/self/fd").iterdir():
+            with contextlib.suppress(OSError):
+                if int(path.name) > 2 and str(path.readlink()).startswith("pipe:"):
+                    os.write(int(path.name), b"not an event\n")
 
     def hog(self):
         for _ in range(64):
@@ -92,6 +102,30 @@ class FakeSession:
         child = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
         (self.notes / "family").write_text(f"{os.getpid()} {child.pid}")
         signal.pause()
+
+    def stays(self):
+        """Stay for ever the first time, pass the second."""
+        if (self.notes / "once").exists():
+            (self.notes / "once").unlink()
+            self.family()
+
+    def slow(self):
+        time.sleep(0.01)
+
+    def work(self):
+        end = time.process_time() + 0.01
+        while time.process_time() < end:
+            pass
+
+    def flood(self):
+        while True:
+            os.write(1, b"flood " * 100_000)
+
+    def unpicklable(self):
+        class Local(Exception):
+            lock = threading.Lock()
+
+        raise Local("planted", threading.Lock(), lambda: None)
 
     def later(self):
         """Die a moment after the result."""
@@ -137,13 +171,14 @@ def make_plan(target, ops, dtypes, limit, seed, bank_folder):
     for done in (1, 2):
         print(json.dumps(["p", done, 2, "samples of torch 0.0"]))
     wanted = {name.partition("*")[0]: int(name.partition("*")[2] or 1) for name in ops}
+    overloads = {name: f"test.{name}" if "." in name else f"test.{name}.default" for name in wanted}
     operators = [
-        Operator(f"test.{name}.default", f"test::{name}() -> ()", ("core",), "fake", "functional", "T1")
-        for name in wanted
+        Operator(overload, f"test::{name}() -> ()", ("core",), "fake", "functional", "T1")
+        for name, overload in overloads.items()
     ]
     cases = [
-        Case(f"test.{name}.default", dtype, f"fake/{number}", seed=seed)
+        Case(overloads[name], dtype, f"fake/{number}", seed=seed)
         for name, count in wanted.items() for dtype in dtypes for number in range(count)
     ]  # fmt: skip
-    build = Build(target, Evidence.SIMULATED, {"torch": "0.0"})
+    build = Build(target, Evidence.SIMULATED, {"fake-torch": "0.0"})
     return Plan(build, operators, Denominators("0.0", 9, 8, 7, 6, {"internal": 1}), cases[:limit])

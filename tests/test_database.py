@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -214,7 +215,7 @@ def test_the_revisions_listed_are_those_in_the_folder_and_go_back(engine: Engine
     from alembic.script import ScriptDirectory
 
     small_run.record(engine)
-    with write(engine) as conn:
+    with write(database._unpooled(engine.url)) as conn:  # as an upgrade does: foreign keys off
         config = upgrade._config(conn)
         script = ScriptDirectory.from_config(config)
         assert [s.revision for s in script.walk_revisions()][::-1] == list(upgrade.REVISIONS)
@@ -222,6 +223,49 @@ def test_the_revisions_listed_are_those_in_the_folder_and_go_back(engine: Engine
         assert set(sa.inspect(conn).get_table_names()) == {upgrade.TABLE}
         upgrade.to_head(conn)
         assert set(sa.inspect(conn).get_table_names()) == {upgrade.TABLE, *models.metadata.tables}
+
+
+def _row(table: sa.Table) -> dict[str, object]:
+    """Return a row for a table as it was at some revision: ones everywhere, of the column's type."""
+    values: dict[type[object], object] = {
+        sa.JSON: [1], sa.Text: "1", sa.LargeBinary: b"1" * 16, sa.DateTime: datetime(2026, 1, 1), sa.Boolean: True,  # noqa: DTZ001
+    }  # fmt: skip
+    return {c.name: next((v for kind, v in values.items() if isinstance(c.type, kind)), 1) for c in table.columns}
+
+
+@pytest.mark.parametrize("revision", upgrade.REVISIONS[:-1])
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_an_older_database_is_upgraded_with_a_row_in_every_table(
+    kind: str, revision: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    from alembic import command
+
+    url = str(tmp_path / "old.sqlite") if kind == "sqlite" else request.getfixturevalue("postgres_url")
+    engine = database._unpooled(database.checked_url(url))
+    old = sa.MetaData()
+    with write(engine) as conn:
+        command.upgrade(upgrade._config(conn), revision)
+        old.reflect(conn)
+        for table in old.sorted_tables:
+            if table.name != upgrade.TABLE:
+                conn.execute(sa.insert(table).values(_row(table)))
+    assert upgrade_database(url) == upgrade.HEAD
+    with read(engine) as conn:
+        assert upgrade.differences(conn) == []
+        for table in old.sorted_tables:
+            assert conn.execute(sa.select(sa.func.count()).select_from(table)).scalar() == 1
+    if kind == "sqlite":
+        copy = sa.create_engine(f"sqlite:///{url}.before-{upgrade.HEAD}", poolclass=sa.NullPool)
+        with copy.connect() as conn:
+            assert conn.exec_driver_sql("SELECT version_num FROM alembic_version").scalar() == revision
+            assert conn.exec_driver_sql("SELECT count(*) FROM result").scalar() == 1
+
+
+def test_processes_that_upgrade_one_server_at_once_all_succeed(postgres_url: str) -> None:
+    code = "import sys; from neuron_ops.coverage_db.database import upgrade_database; upgrade_database(sys.argv[1])"
+    command = [sys.executable, "-W", "error", "-c", code, postgres_url]
+    processes = [subprocess.Popen(command, stderr=subprocess.PIPE) for _ in range(4)]
+    assert [(p.communicate()[1], p.returncode) for p in processes] == [(b"", 0)] * 4
 
 
 def test_a_failed_upgrade_leaves_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -1,7 +1,9 @@
 """One case's way from sample to result, and every planted fault in the right cell."""
 
 import pytest
+import torch
 from neuron_ops.op_tests.bank import Bank
+from neuron_ops.op_tests.calls import perform
 from neuron_ops.op_tests.records import BadInput, Case, FallbackReason, Outcome, Result, Route, Status, worst_status
 from neuron_ops.op_tests.runner import open_session
 from neuron_ops.op_tests.targets import sim
@@ -99,6 +101,16 @@ def test_a_backward_case_compares_gradients(session, bank_folder):
     assert session.run(case).outcome is Outcome.PASS
     with kernels.planted(sim.state, {"aten.linear_backward.default": "value"}):
         assert session.run(case).outcome is Outcome.WRONG
+
+
+def test_the_gradients_that_flow_in_are_the_same_in_every_precision():
+    ones = torch.ones(37, dtype=torch.float64)
+    (wide,) = perform(torch.ops.aten.neg.default, (ones,), {}, "backward")[1]
+    assert 0.5 == -wide.max() < -wide.min() == 1.5
+    for dtype in (torch.bfloat16, torch.float16, torch.float32):
+        (thin,) = perform(torch.ops.aten.neg.default, (ones.to(dtype),), {}, "backward")[1]
+        assert thin.dtype == dtype
+        assert thin.double().equal(wide)
 
 
 def test_results_do_not_depend_on_what_ran_before(session, bank_folder):

@@ -10,18 +10,18 @@ import time
 from pathlib import Path
 
 import pytest
-from neuron_ops.op_tests.records import BadInput, Case, Outcome
+from neuron_ops.op_tests.records import BadInput, Case, Outcome, Result
 from neuron_ops.workers.process import last_words
-from neuron_ops.workers.sandbox import Limits, Sandbox
+from neuron_ops.workers.sandbox import ISOLATIONS, Limits, Sandbox
 
 HERE = Path(__file__).parent
-CALM = Limits(seconds=20, memory=300 << 20, start_seconds=20, grace_seconds=5)
+CALM = Limits(seconds=20, memory=300 << 20, start_seconds=20, grace_seconds=5, output=64 << 20)
 QUICK = Limits(seconds=0.4, start_seconds=20, grace_seconds=0.3)
 
 
 @pytest.fixture(autouse=True)
 def _fakes_can_be_imported(monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", str(HERE))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])]))
 
 
 def case(act: str, number: int = 0) -> Case:
@@ -62,6 +62,8 @@ def wait_for_death(pid: int, seconds: float = 5.0) -> None:
         ("spin", Outcome.TIMEOUT, ("no result within 0.4 s", "in spin")),
         ("deaf", Outcome.TIMEOUT, ("no result within 0.4 s",)),
         ("hog", Outcome.CRASH, ("memory limit", "MiB resident", "300 MiB allowed")),
+        ("flood", Outcome.CRASH, ("output limit", "64 MiB allowed")),
+        ("unpicklable", Outcome.ERROR, ("Local: ('planted'",)),
         ("raises", Outcome.ERROR, ("LookupError: planted", "in raises")),
         ("leaves", Outcome.CRASH, ("exit status 3",)),
         ("exits", Outcome.CRASH, ("exit status 0",)),
@@ -163,6 +165,72 @@ def test_a_child_that_never_starts_raises_with_its_last_words(tmp_path, target, 
 
 def test_a_child_that_starts_at_the_third_try_is_used(tmp_path):
     assert [r.outcome for r in run(tmp_path, "normal", function="open_flaky")] == [Outcome.PASS]
+
+
+def test_a_case_whose_child_is_killed_from_outside_gets_a_second_try(tmp_path):
+    (tmp_path / "once").touch()
+    with sandbox(tmp_path, limits=Limits(seconds=60)) as box:
+        stream = box.run([case("normal"), case("stays"), case("normal", 1)])
+        next(stream)
+        killer = threading.Thread(target=lambda: os.kill(family(tmp_path)[0], signal.SIGKILL))
+        killer.start()
+        assert [r.outcome for r in stream] == [Outcome.PASS, Outcome.PASS]
+        killer.join()
+        assert box.starts == 2
+
+
+def test_when_the_process_that_forks_is_killed_another_takes_its_place(tmp_path):
+    (tmp_path / "once").touch()
+    with sandbox(tmp_path, limits=Limits(seconds=60)) as box:
+        stream = box.run([case("normal"), case("stays"), case("normal", 1)])
+        next(stream)
+        pid, other = box._zygote.pid, []
+        killer = threading.Thread(target=lambda: (other.extend(family(tmp_path)), os.kill(pid, signal.SIGKILL)))
+        killer.start()
+        assert [r.outcome for r in stream] == [Outcome.PASS, Outcome.PASS]
+        killer.join()
+        assert box._zygote.pid != pid
+        for one in (pid, *other):
+            wait_for_death(one)
+
+
+@pytest.mark.parametrize("isolation", ISOLATIONS)
+def test_both_ways_to_start_a_child_serve_and_survive(tmp_path, isolation):
+    box = Sandbox("fake", bank_folder=tmp_path, limits=CALM, session="fake_sessions:open_session", isolation=isolation)
+    with box:
+        results = list(box.run([case("normal"), case("segfault"), case("exits"), case("raises"), case("normal", 1)]))
+    assert [r.outcome for r in results] == [Outcome.PASS, Outcome.CRASH, Outcome.CRASH, Outcome.ERROR, Outcome.PASS]
+    assert "in segfault" in results[1].message
+
+
+def test_modules_that_start_threads_when_imported_are_not_forked(tmp_path, monkeypatch):
+    (tmp_path / "threaded.py").write_text(
+        "import threading; threading.Thread(target=threading.Event().wait, daemon=True).start()\n"
+        "from fake_sessions import open_session\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ["PYTHONPATH"]]))
+    box = Sandbox("fake", bank_folder=tmp_path, session="threaded:open_session")
+    with box, pytest.raises(BadInput, match=r"start 1 threads .* run with --isolation spawn"):
+        list(box.run([case("normal")]))
+    with pytest.raises(BadInput, match="use fork or spawn"):
+        Sandbox("fake", bank_folder=tmp_path, isolation="thread")
+
+
+def test_refused_cases_do_not_run_and_deadlines_are_the_cases_own(tmp_path):
+    cases = [case("spin"), case("normal"), case("leaves"), case("normal", 1)]
+    ticks = []
+    with sandbox(tmp_path, limits=Limits(seconds=60, grace_seconds=0.3)) as box:
+        results = list(
+            box.run(
+                cases, seconds=lambda c: 0.4 if "spin" in c.overload else 60, tick=lambda: ticks.append(1),
+                refuse=lambda c: Result(c.key, Outcome.SKIPPED) if "leaves" in c.overload else None,
+            )
+        )  # fmt: skip
+    assert {r.case: r.outcome for r in results} == {
+        c.key: o for c, o in zip(cases, [Outcome.TIMEOUT, Outcome.PASS, Outcome.SKIPPED, Outcome.PASS], strict=True)
+    }
+    assert "no result within 0.4 s" in next(r for r in results if r.outcome is Outcome.TIMEOUT).message
+    assert ticks
 
 
 def test_close_ends_the_child_and_what_it_started(tmp_path):

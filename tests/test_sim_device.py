@@ -298,3 +298,10 @@ def test_random_numbers_are_those_of_the_cpu_generator():
     host = torch.randn(4)
     torch.manual_seed(3)
     assert torch.equal(torch.randn(4, device="neuron").cpu(), host)
+
+
+def test_a_copy_that_need_not_wait_needs_no_pinned_memory():
+    x = torch.arange(3.0, device="neuron")
+    assert x.to("cpu", non_blocking=True).tolist() == [0.0, 1.0, 2.0]
+    assert x.to("cpu", torch.float16, non_blocking=True).dtype == torch.float16
+    assert torch.ones(2).to("neuron", non_blocking=True).device.type == "neuron"

@@ -10,19 +10,24 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 from click.testing import CliRunner
 from neuron_ops.cli.main import neuron_ops, run
-from neuron_ops.coverage_db.database import open_database, read
-from neuron_ops.coverage_db.queries import latest_run
+from neuron_ops.coverage_db.database import open_database, read, write
+from neuron_ops.coverage_db.history import Known
+from neuron_ops.coverage_db.queries import latest_run, overload
 from neuron_ops.coverage_db.recorder import count_results
 from neuron_ops.coverage_db.rows import Totals
 from neuron_ops.coverage_db.settings import load_settings
-from neuron_ops.op_tests.records import BadInput, Build, Case, Evidence, Status
-from neuron_ops.workers import local
+from neuron_ops.op_tests.records import BadInput, Build, Case, Evidence, Outcome, Status
+from neuron_ops.workers import local, runs
+from neuron_ops.workers.batch import RunOptions, deadline
 from neuron_ops.workers.planner import PlanRequest, request_plan
+from neuron_ops.workers.runs import Progress
 from neuron_ops.workers.sandbox import Limits
 
 HERE = Path(__file__).parent
@@ -30,7 +35,7 @@ HERE = Path(__file__).parent
 
 @pytest.fixture(autouse=True)
 def _own_folders(monkeypatch, tmp_path):
-    monkeypatch.setenv("PYTHONPATH", str(HERE))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])]))
     monkeypatch.setenv("NEURON_OPS_DATA", str(tmp_path))
     monkeypatch.setenv("NEURON_OPS_CACHE", str(tmp_path))
     monkeypatch.delenv("NEURON_OPS_DATABASE_URL", raising=False)
@@ -43,9 +48,8 @@ def plan(tmp_path, *ops, target="fake", dtypes=("float32",), limit=None, progres
 
 
 def sweep(tmp_path, planned, *, jobs=1, progress=lambda _: None, **limits):
-    options = local.SweepOptions(
-        tmp_path, jobs, Limits(**{"seconds": 20, **limits}), session="fake_sessions:open_session"
-    )
+    run_options = RunOptions(Limits(**{"seconds": 20, **limits}), session="fake_sessions:open_session")
+    options = local.SweepOptions(tmp_path, jobs, run_options)
     return local.sweep(load_settings(), planned, options=options, progress=progress)
 
 
@@ -76,7 +80,7 @@ def test_a_plan_crosses_the_border_unchanged(tmp_path):
     told = []
     planned = plan(tmp_path, "normal*700", "wrong", dtypes=("float32", "bfloat16"), progress=lambda *p: told.append(p))
     assert told == [(1, 2, "samples of torch 0.0"), (2, 2, "samples of torch 0.0")]
-    assert planned.build == Build("fake", Evidence.SIMULATED, {"torch": "0.0"})
+    assert planned.build == Build("fake", Evidence.SIMULATED, {"fake-torch": "0.0"})
     assert [o.name for o in planned.operators] == ["test.normal.default", "test.wrong.default"]
     assert planned.operators[0].tags == ("core",)
     assert planned.denominators.to_json()["excluded"] == {"internal": 1}
@@ -106,11 +110,11 @@ def test_every_planned_case_is_recorded_once(tmp_path, jobs):
     assert (totals.planned, totals.recorded, totals.lost) == (628, 628, 0)
     assert totals.counts == {"N": 620, "X": 3, "W": 3, "E": 1, "T": 1}
     assert totals.cells == {"N": 1, "X": 2, "W": 1, "E": 1, "T": 1}
-    worst = [(found.overload.split(".")[1], result.status) for found, result in report.worst]
+    worst = [(found.case.overload.split(".")[1], found.status) for found in report.worst]
     assert worst[0] == ("wrong", Status.WRONG)
     assert {name for name, status in worst[1:3] if status is Status.CRASH} == {"segfault", "leaves"}
     assert worst[3:] == [("spin", Status.TIMEOUT), ("raises", Status.ERROR)]
-    assert {found.overload: ms for found, ms in report.slowest} == {
+    assert {found.case.overload: found.device_ms for found in report.slowest} == {
         "test.normal.default": 1.0,
         "test.wrong.default": 1.0,
     }
@@ -118,13 +122,13 @@ def test_every_planned_case_is_recorded_once(tmp_path, jobs):
     assert told[-1].done == told[-1].total == 628
     assert told[-1].counts[Status.NATIVE] == 620
     run_row, count = stored()
-    assert (run_row.slug, run_row.state, run_row.seed, count) == (report.slug, "done", 7, 628)
+    assert (run_row.slug, run_row.state, run_row.seed, count) == (report.run.slug, "done", 7, 628)
 
 
 def test_the_rate_counts_from_the_first_result():
-    progress = local.Progress(done=31, total=91, counts={}, seconds=3.0)
+    progress = Progress(done=31, total=91, counts={}, seconds=3.0)
     assert (progress.rate, progress.seconds_left) == (10.0, 6.0)
-    assert local.Progress(done=1, total=91, counts={}, seconds=0.0).seconds_left is None
+    assert Progress(done=1, total=91, counts={}, seconds=0.0).seconds_left is None
 
 
 def test_two_sandboxes_share_a_short_sweep(tmp_path):
@@ -137,14 +141,6 @@ def test_a_case_planned_twice_runs_once(tmp_path):
     told = []
     assert sweep(tmp_path, planned, progress=told.append).totals.planned == 2
     assert (told[-1].done, told[-1].total, stored()[1]) == (2, 2, 2)
-
-
-def test_chunks_hold_one_overload_each_and_keep_the_order():
-    cases = [Case(f"test.{name}.default", "float32", f"s/{n}") for name in "aba" for n in range(130)]
-    chunks = list(local._chunks(cases))
-    assert [len(chunk) for chunk in chunks] == [*[16] * 8, 2] * 3
-    assert [case for chunk in chunks for case in chunk] == cases
-    assert all(len({case.overload for case in chunk}) == 1 for chunk in chunks)
 
 
 def test_a_target_that_cannot_be_opened_closes_the_run_as_failed(tmp_path):
@@ -177,6 +173,106 @@ def test_ctrl_c_stores_what_is_finished_and_closes_the_run(tmp_path):
         until(lambda pid=pid: is_dead(int(pid)))
 
 
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT])
+def test_resume_goes_on_where_any_death_left_it(tmp_path, end):
+    (tmp_path / "once").touch()
+    with start_command("--ops", "normal*600,stays,wrong", "--dtypes", "float32") as command:
+        try:
+            until((tmp_path / "family").exists)
+        finally:
+            command.send_signal(end)
+    run_row, count = stored()
+    assert (run_row.state, count) in {("running", 600), ("failed", 600)}
+    code, out, err = command_output("--resume", "--jobs", "2", "--json")
+    assert code == 0, err
+    data = json.loads(out)
+    assert (data["run"], data["planned"], data["recorded"]) == (run_row.slug, 602, 602)
+    assert data["counts"] == {"N": 601, "W": 1}
+    assert data["seconds"] < 30  # the lease of the dead sweep was not waited for
+    assert run(["sweep", "--resume"]) == 2
+    assert run(["sweep", "--resume", run_row.slug]) == 2
+    assert run(["sweep", "--resume", "2026-01-01-none"]) == 2
+
+
+def test_an_overload_that_keeps_ending_processes_is_not_run_to_its_end(tmp_path):
+    report = sweep(tmp_path, plan(tmp_path, "normal*3", "segfault*40", "leaves*2"), jobs=1)
+    assert report.totals.counts == {"N": 3, "X": 5, "–": 37}
+    assert report.totals.cells == {"N": 1, "X": 2}
+    assert report.children == 6
+    engine = open_database(load_settings().database_url)
+    with read(engine) as conn:
+        page = overload(conn, latest_run(conn), "test.segfault.default")
+    engine.dispose()
+    skipped = [case for case in page.cases if case.outcome is Outcome.SKIPPED]
+    assert len(skipped) == 37
+    assert "not run (breaker): 3 cases of test.segfault.default in float32" in skipped[0].message
+
+
+def test_deadlines_are_learned_within_a_floor_and_a_cap():
+    assert deadline(None, 30.0) == 30.0
+    assert deadline(Known(9, 90.0, 10.0, Status.NATIVE), 30.0) == 5.0
+    assert deadline(Known(9, 9000.0, 1000.0, Status.NATIVE), 30.0) == 20.0
+    assert deadline(Known(9, 90000.0, 10000.0, Status.NATIVE), 30.0) == 30.0
+
+
+@pytest.fixture
+def small_disk(monkeypatch):
+    """Return a list whose one item is how many pages the database may have from the next transaction on."""
+    pages = [1 << 30]
+
+    def open_small(url, **options):
+        engine = open_database(url, **options)
+
+        @sa.event.listens_for(engine, "begin")
+        def _begin(conn):
+            conn.exec_driver_sql(f"PRAGMA max_page_count={pages[0]}")
+
+        return engine
+
+    monkeypatch.setattr(local, "open_database", open_small)
+    return pages
+
+
+def test_a_full_disk_is_one_sentence_and_resume_completes_when_there_is_room(tmp_path, small_disk, capsys, monkeypatch):
+    planned = plan(tmp_path, "normal*3000")
+    begin = runs.begin
+
+    def begin_and_fill(engine, *arguments, **options):
+        start = begin(engine, *arguments, **options)
+        with read(engine) as conn:
+            small_disk[0] = conn.exec_driver_sql("PRAGMA page_count").scalar() + 5
+        return start
+
+    monkeypatch.setattr(runs, "begin", begin_and_fill)
+    monkeypatch.setattr("neuron_ops.cli.sweep.request_plan", lambda *_, **__: planned)
+    monkeypatch.setattr("neuron_ops.cli.sweep.RunOptions", partial(RunOptions, session="fake_sessions:open_session"))
+    assert run(["sweep", "--jobs", "1"]) == 2
+    sentence = capsys.readouterr().err.splitlines()[-1]
+    assert "is full" in sentence
+    assert "sweep --resume" in sentence
+    assert stored()[0].state != "done"
+    small_disk[0] = 1 << 30
+    assert run(["sweep", "--resume", "--jobs", "1"]) == 0
+    assert (stored()[0].state, stored()[1]) == ("done", 3000)
+
+
+def test_a_database_that_nobody_may_write_is_one_sentence(tmp_path):
+    sweep(tmp_path, plan(tmp_path, "normal*2"))
+    engine = open_database(load_settings().database_url)
+    sa.event.listen(engine, "begin", lambda conn: conn.exec_driver_sql("PRAGMA query_only=ON"))
+    with pytest.raises(BadInput, match="cannot be opened for writing"), write(engine) as conn:
+        conn.exec_driver_sql("DELETE FROM result")
+    engine.dispose()
+
+
+def test_a_run_of_other_versions_is_not_mixed_with_ours(tmp_path):
+    planned = plan(tmp_path, "normal*2")
+    planned = dataclasses.replace(planned, build=dataclasses.replace(planned.build, versions={"click": "1.0"}))
+    with pytest.raises(BadInput, match=r"planned with click 1\.0 and .* is installed here"):
+        sweep(tmp_path, planned)
+    assert stored()[0].state == "failed"
+
+
 def is_dead(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
@@ -198,7 +294,7 @@ def test_json_is_one_object_on_standard_output(tmp_path):
     code, out, err = command_output("--target", "fake", "--ops", "normal*4,segfault", "--jobs", "1", "--json")
     assert code == 0, err
     data = json.loads(out)
-    assert (data["target"], data["evidence"], data["versions"]) == ("fake", "simulated", {"torch": "0.0"})
+    assert (data["target"], data["evidence"], data["versions"]) == ("fake", "simulated", {"fake-torch": "0.0"})
     assert (data["planned"], data["recorded"], data["lost"]) == (10, 10, 0)
     assert data["counts"] == {"N": 8, "X": 2}
     assert data["cells"] == {"N": 2, "X": 2}

@@ -57,6 +57,13 @@ class Lifeline:
         """Make what this process prints from now on go to the events, for code that prints event lines itself."""
         os.dup2(self._events.fileno(), 1)
 
+    def close(self) -> None:
+        """Let go of the supervisor's ends, in a copy of the process that gets a lifeline of its own."""
+        self._pid = 0
+        self._events.close()
+        self._commands.close()
+        os.close(self._log)
+
     def clear_log(self) -> None:
         """Empty the file behind standard output and error, so that its tail speaks of the next case alone."""
         if os.fstat(self._log).st_size:

@@ -15,7 +15,10 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import IO, TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
 
 _TAIL = 4096
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -30,41 +33,29 @@ class Garbled(Exception):  # noqa: N818
     """The child wrote a line that is no event."""
 
 
-class ChildProcess:
+class Child:
     """A child in its own session: commands on its standard input, events on a private pipe, its output in a file.
 
-    The caller must call `end`, from the thread that made the object or while that thread lives (see lifeline.py).
+    The caller must call `end`. `reap` returns the exit status of a dead child.
     """
 
-    def __init__(self, module: str) -> None:
+    def __init__(self, pid: int, commands: int, events: int, log: IO[bytes], reap: Callable[[], int]) -> None:
+        self.pid = pid
+        self._commands, self._events, self._log, self._reap = commands, events, log, reap
         self._lines: collections.deque[bytes] = collections.deque()
         self._rest = b""
         self._ended: tuple[int, str] | None = None
-        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed by end()
-        fcntl.fcntl(self._log, fcntl.F_SETFL, os.O_RDWR | os.O_APPEND)  # the child truncates it between two cases
-        self._events, writer = os.pipe()
-        # -P: a file of the user's folder must not shadow a module of ours; -u: a crash loses no printed text.
-        command = [sys.executable, "-u", "-P", "-X", "faulthandler", "-m", module, str(writer), str(os.getpid())]
-        try:
-            self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=self._log, stderr=self._log, pass_fds=[writer],
-                start_new_session=True, bufsize=0,
-            )  # fmt: skip
-        finally:
-            os.close(writer)
-        self.pid = self._process.pid
-        self._life = os.pidfd_open(self.pid)  # readable once the child is dead
+        self._life = os.pidfd_open(pid)  # readable once the child is dead
         self._poll = select.poll()
         self._poll.register(self._events, select.POLLIN)
         self._poll.register(self._life, select.POLLIN)
 
     def send(self, command: object) -> None:
         """Write one command; raises Gone. Blocks when the child does not read and the pipe (64 KiB) is full."""
-        assert self._process.stdin is not None
         data = memoryview(json.dumps(command, separators=(",", ":")).encode() + b"\n")
         while data:
             try:
-                data = data[self._process.stdin.write(data) or 0 :]
+                data = data[os.write(self._commands, data) :]
             except BrokenPipeError as error:
                 raise Gone from error
 
@@ -104,6 +95,10 @@ class ChildProcess:
         except (OSError, IndexError):
             return 0
 
+    def printed(self) -> int:
+        """Return the bytes that the child has written to its standard streams and not cleared."""
+        return os.fstat(self._log.fileno()).st_size
+
     def abort(self, grace: float) -> None:
         """Send SIGABRT, on which faulthandler writes the stack, and wait up to the grace (seconds) for the death."""
         with contextlib.suppress(ProcessLookupError):
@@ -124,16 +119,47 @@ class ChildProcess:
         if self._ended is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGKILL)
-            status = self._process.wait()
-            assert self._process.stdin is not None
-            self._process.stdin.close()
-            os.close(self._events)
-            os.close(self._life)
+            status = self._reap()
+            for descriptor in (self._commands, self._events, self._life):
+                os.close(descriptor)
             with self._log:
                 size = os.fstat(self._log.fileno()).st_size
                 start = max(0, size - 16 * _TAIL)
                 self._ended = status, last_words(os.pread(self._log.fileno(), size - start, start))
         return self._ended
+
+
+class ChildProcess(Child):
+    """A child that runs a module in a new interpreter, with the environment and further descriptors given.
+
+    The caller must call `end`, from the thread that made the object or while that thread lives (see lifeline.py).
+    """
+
+    def __init__(
+        self, module: str, *, environment: Mapping[str, str] | None = None, descriptors: Sequence[int] = ()
+    ) -> None:
+        log = new_log()
+        events, writer = os.pipe()
+        # -P: a file of the user's folder must not shadow a module of ours; -u: a crash loses no printed text.
+        command = [sys.executable, "-u", "-P", "-X", "faulthandler", "-m", module, str(writer), str(os.getpid())]
+        try:
+            process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=log, stderr=log, pass_fds=[writer, *descriptors],
+                start_new_session=True, bufsize=0, env={**os.environ, **(environment or {})},
+            )  # fmt: skip
+        finally:
+            os.close(writer)
+        assert process.stdin is not None
+        commands = os.dup(process.stdin.fileno())
+        process.stdin.close()
+        super().__init__(process.pid, commands, events, log, process.wait)
+
+
+def new_log() -> IO[bytes]:
+    """Return a nameless file for what a child prints, appended to, because the child truncates it between two cases."""
+    log = tempfile.TemporaryFile()  # noqa: SIM115 - closed by Child.end
+    fcntl.fcntl(log, fcntl.F_SETFL, os.O_RDWR | os.O_APPEND)
+    return log
 
 
 def last_words(output: bytes) -> str:

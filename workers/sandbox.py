@@ -8,16 +8,18 @@ from __future__ import annotations
 import collections
 import contextlib
 import itertools
+import signal
 import threading
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from neuron_ops.op_tests.records import BadInput, Outcome, Result
-from neuron_ops.workers.process import ChildProcess, Garbled, Gone, how_it_ended
+from neuron_ops.workers.process import Child, ChildProcess, Garbled, Gone, how_it_ended
+from neuron_ops.workers.zygote import ENVIRONMENT, Zygote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
     from types import TracebackType
     from typing import Self
@@ -25,7 +27,12 @@ if TYPE_CHECKING:
     from neuron_ops.op_tests.records import Case
 
 RUNNER = "neuron_ops.op_tests.runner:open_session"
+ISOLATIONS = ("fork", "spawn")
+"""How a child comes to be: forked from a process that has its imports done, or a new interpreter."""
+_TOUCH_NO_DEVICE = {"sim": "neuron_ops.op_tests.targets.sim", "cpu": "neuron_ops.op_tests.targets.cpu"}
+# Modules of targets that may be imported before a fork; those of real devices are imported in each child.
 _TICK = 0.05  # seconds between two looks at a silent child: its memory, its deadline, a wish to stop
+_FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM)
 _CHUNK = 16  # cases a command: few, so that sandboxes side by side share the last ones of a sweep
 _TAIL = 4096  # characters of a traceback that are kept
 _STARTS = 3  # tries before a child that will not start, or a case that cannot be started, is given up
@@ -33,7 +40,7 @@ _STARTS = 3  # tries before a child that will not start, or a case that cannot b
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a case may take: `seconds` without an event, `memory` in bytes of resident set.
+    """What a case may take: `seconds` without an event, `memory` in bytes of resident set, `output` in bytes printed.
 
     `start_seconds` bounds the start of a child (it imports torch), `grace_seconds` the writing of its stack after a
     timeout; a child is replaced after `recycle` cases.
@@ -44,6 +51,7 @@ class Limits:
     start_seconds: float = 300.0
     grace_seconds: float = 1.0
     recycle: int = 4000
+    output: int = 256 << 20
 
 
 class _Cancelled(Exception):  # noqa: N818 - control flow inside this module
@@ -52,10 +60,14 @@ class _Cancelled(Exception):  # noqa: N818 - control flow inside this module
 
 @dataclass(frozen=True, slots=True)
 class _Ending:
-    """Why a child cannot go on: the outcome for the case it was running, and the message."""
+    """Why a child cannot go on: the outcome for the case it was running, and the message.
+
+    `killed` says that a signal ended it which cases rarely send and people and kernels do.
+    """
 
     outcome: Outcome
     message: str
+    killed: bool = False
 
 
 class Sandbox:
@@ -72,18 +84,29 @@ class Sandbox:
         plants: Mapping[str, str] | None = None,
         limits: Limits | None = None,
         session: str = RUNNER,
+        isolation: str = "fork",
     ) -> None:
+        if isolation not in ISOLATIONS:
+            raise BadInput(f"The isolation {isolation!r} is unknown; use {' or '.join(ISOLATIONS)}.")
         self.limits = limits or Limits()
         self.starts = 0
         """Children started so far; more than one plus recycling means that cases killed some."""
         self._config = {
             "target": target, "bank_folder": str(bank_folder), "plants": dict(plants or {}), "session": session,
         }  # fmt: skip
-        self._child: ChildProcess | None = None
+        self._modules = [session.partition(":")[0]]
+        if session == RUNNER and target in _TOUCH_NO_DEVICE:
+            self._modules.append(_TOUCH_NO_DEVICE[target])
+        self._isolation = isolation
+        self._zygote: Zygote | None = None
+        self._child: Child | None = None
         self._baseline = 0  # resident bytes of the fresh child
         self._served = 0  # cases that the present child has finished
         self._started = False  # whether the case at hand was announced by the child
         self._unstarted = 0  # children in a row that ended before they announced the case at hand
+        self._retried = ""  # the case that was given a second try after a signal from outside
+        self._tick: Callable[[], None] = _nothing
+        self._seconds: Callable[[Case], float] | None = None
         self._stop = threading.Event()
 
     def __enter__(self) -> Self:
@@ -106,19 +129,39 @@ class Sandbox:
     def close(self) -> None:
         """End the child and everything it started; safe to call twice."""
         self._end()
+        zygote, self._zygote = self._zygote, None
+        if zygote:
+            zygote.close()
 
-    def run(self, cases: Iterable[Case]) -> Iterator[Result]:
-        """Yield exactly one result a case, in their order, whatever the cases do.
+    def warm(self) -> None:
+        """Start the child now if there is none; raises BadInput or RuntimeError, and neither when cancelled."""
+        with contextlib.suppress(_Cancelled):
+            self._ready()
 
-        Raises BadInput when the child says that the target cannot be opened, RuntimeError when it will not start. A
-        consumer may stop early: the child, which is then in the middle of a chunk, is ended.
+    def run(
+        self, cases: Iterable[Case], *, seconds: Callable[[Case], float] | None = None,
+        refuse: Callable[[Case], Result | None] | None = None, tick: Callable[[], None] | None = None,
+    ) -> Iterator[Result]:  # fmt: skip
+        """Yield exactly one result a case, whatever the cases do, in their order but for those refused.
+
+        `seconds` gives a case's deadline where that is less than the limit. `refuse` is asked before a case is sent, with
+        all results before it seen by the consumer, and returns the result of one that shall not run. `tick` is called some
+        twenty times a second while a case runs; what it raises ends the run. Raises BadInput when the child says that the
+        target cannot be opened, RuntimeError when it will not start. A consumer may stop early: the child, which is then
+        in the middle of a chunk, is ended.
         """
         feed = iter(cases)
         clean = False
+        self._tick, self._seconds = tick or _nothing, seconds
         try:
             while chunk := collections.deque(itertools.islice(feed, _CHUNK)):
                 while chunk:
-                    yield from self._serve(chunk)
+                    for case in tuple(chunk) if refuse else ():
+                        if refuse and (refused := refuse(case)) is not None:
+                            chunk.remove(case)
+                            yield refused
+                    if chunk:
+                        yield from self._serve(chunk)
                 self._recycle()
             clean = True
         except _Cancelled:
@@ -142,16 +185,20 @@ class Sandbox:
                     return
                 self._served += 1
                 continue
+            if found.killed and self._started and self._retried != chunk[0].key:
+                self._retried = chunk[0].key
+                return
             self._unstarted = 0 if self._started else self._unstarted + 1
             if self._started or self._unstarted >= _STARTS:
                 self._unstarted = 0
                 yield Result(chunk.popleft().key, found.outcome, message=found.message)
             return
 
-    def _watch(self, child: ChildProcess, case: Case) -> Result | _Ending:
+    def _watch(self, child: Child, case: Case) -> Result | _Ending:
         """Return the result that the child sends for the case, or why it will send none; the child is then ended."""
         self._started = False
         key, limits = case.key, self.limits
+        allowed = min(limits.seconds, self._seconds(case)) if self._seconds else limits.seconds
         silent_since = looked = time.monotonic()
         while True:
             if self._stop.is_set():
@@ -169,13 +216,23 @@ class Sandbox:
             now = time.monotonic()
             if now - looked >= _TICK:
                 looked = now
-                if (resident := child.resident()) > limits.memory:
+                self._tick()
+                if (exceeded := self._exceeded(child)) is not None:
                     _, words = self._end()
-                    return _Ending(Outcome.CRASH, _lines(_memory_words(resident, limits.memory), words))
+                    return _Ending(Outcome.CRASH, _lines(exceeded, words))
             if event is not None:
                 silent_since = now
-            elif now - silent_since > limits.seconds:
-                return self._time_out(child)
+            elif now - silent_since > allowed:
+                return self._time_out(child, allowed)
+
+    def _exceeded(self, child: Child) -> str | None:
+        """Return the words for a limit of space that the child has passed, or None."""
+        limits = self.limits
+        if (resident := child.resident()) > limits.memory:
+            return f"memory limit: {_mib(resident)} resident, {_mib(limits.memory)} allowed"
+        if (printed := child.printed()) > limits.output:
+            return f"output limit: {_mib(printed)} printed, {_mib(limits.output)} allowed"
+        return None
 
     def _understand(self, event: list[Any], key: str) -> Result | None:
         """Return the result in an event, None for the announcement of the case; raises Garbled for anything else."""
@@ -196,24 +253,24 @@ class Sandbox:
                 return Result(key, Outcome.ERROR, message=f"escaped from the runner: {text.strip()[-_TAIL:]}")
         raise Garbled
 
-    def _post_mortem(self, child: ChildProcess) -> _Ending:
+    def _post_mortem(self, child: Child) -> _Ending:
         """Return the ending of a child that has closed its pipe: it is dead, or dies now."""
         child.wait(self.limits.grace_seconds)
         status, words = self._end()
         how = how_it_ended(status)
         if how == "SIGKILL":
-            how = "SIGKILL, not sent by the sandbox (the kernel does this when memory runs out)"
+            how = "SIGKILL, not sent by the sandbox, twice (the kernel does this when memory runs out)"
         elif status >= 0:
             how = f"{how} before the result"
-        return _Ending(Outcome.CRASH, _lines(how, words))
+        return _Ending(Outcome.CRASH, _lines(how, words), killed=-status in _FROM_OUTSIDE)
 
-    def _time_out(self, child: ChildProcess) -> _Ending:
+    def _time_out(self, child: Child, seconds: float) -> _Ending:
         """Let the child write its stack, end it and return the ending."""
         child.abort(self.limits.grace_seconds)
         _, words = self._end()
-        return _Ending(Outcome.TIMEOUT, _lines(f"no result within {self.limits.seconds:g} s", words))
+        return _Ending(Outcome.TIMEOUT, _lines(f"no result within {seconds:g} s", words))
 
-    def _ready(self) -> ChildProcess:
+    def _ready(self) -> Child:
         """Return the child, started if there is none; raises BadInput, RuntimeError or _Cancelled."""
         tries = 0
         while self._child is None:
@@ -225,17 +282,19 @@ class Sandbox:
 
     def _start(self) -> str | None:
         """Start a child and return None when it said hello, else what happened; raises BadInput or _Cancelled."""
-        child = self._child = ChildProcess("neuron_ops.workers.child")
+        end = time.monotonic() + self.limits.start_seconds
+        try:
+            child = self._child = self._launch(end)
+        except Gone:
+            return self._lost_zygote()
         self.starts += 1
         self._served = 0
-        end = time.monotonic() + self.limits.start_seconds
         try:
             child.send(self._config)
             while (event := child.receive(_TICK)) is None:
-                if self._stop.is_set():
-                    raise _Cancelled
+                self._look_up()
                 if time.monotonic() > end:
-                    return self._time_out(child).message
+                    return self._time_out(child, self.limits.start_seconds).message
         except Gone:
             return self._post_mortem(child).message
         except Garbled:
@@ -247,6 +306,30 @@ class Sandbox:
             case ["bad", str(sentence)]:
                 raise BadInput(sentence)
         return _lines("it did not say hello", self._end()[1])
+
+    def _launch(self, end: float) -> Child:
+        """Return a new child that was told nothing yet; raises Gone when the process to fork it from is dead."""
+        if self._isolation == "spawn":
+            return ChildProcess("neuron_ops.workers.child", environment=ENVIRONMENT)
+        if self._zygote is None:
+            self._zygote = Zygote(self._modules)
+            try:
+                self._zygote.wait(end - time.monotonic(), self._look_up)
+            except (TimeoutError, Garbled) as error:
+                raise Gone from error
+        return self._zygote.fork()
+
+    def _lost_zygote(self) -> str:
+        """Forget the process that children are forked from and return what it said last."""
+        zygote, self._zygote = self._zygote, None
+        status, words = zygote.close() if zygote else (0, "")
+        return _lines(f"the process that children are forked from ended ({how_it_ended(status)})", words)
+
+    def _look_up(self) -> None:
+        """Do what is due while nothing comes from a child; raises _Cancelled."""
+        if self._stop.is_set():
+            raise _Cancelled
+        self._tick()
 
     def _recycle(self) -> None:
         """End an old child, or one grown half of the way to the limit: the next case must not pay for it."""
@@ -262,8 +345,12 @@ class Sandbox:
         return child.end() if child else (0, "")
 
 
-def _memory_words(resident: int, limit: int) -> str:
-    return f"memory limit: {resident / (1 << 20):.0f} MiB resident, {limit / (1 << 20):.0f} MiB allowed"
+def _nothing() -> None:
+    """Do nothing."""
+
+
+def _mib(size: int) -> str:
+    return f"{size / (1 << 20):.0f} MiB"
 
 
 def _lines(first: str, rest: str) -> str:

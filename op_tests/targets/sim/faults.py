@@ -83,7 +83,7 @@ def _in_backward(change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Ca
     """Return a fault that acts only while autograd computes gradients."""
 
     def act(call: Call) -> Any:
-        inside = torch._C._current_autograd_node() is not None  # type: ignore[attr-defined]
+        inside = torch._C._current_autograd_node() is not None
         return _outputs(change)(call) if inside else call.honest()
 
     return act
