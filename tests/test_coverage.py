@@ -97,7 +97,7 @@ def test_without_a_bank_the_command_says_what_to_do(tmp_path, capsys, monkeypatc
 
 
 def recorder(monkeypatch, program):
-    def start(self, dtypes, jobs, log):
+    def start(self, dtypes, jobs, axes, log):
         return subprocess.Popen(
             [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=log, env=dict(os.environ)
         )
@@ -125,8 +125,21 @@ def test_nothing_is_started_where_nothing_is_missing(small, monkeypatch):
 
 def test_all_means_every_dtype(monkeypatch, tmp_path, capsys):
     asked = []
-    monkeypatch.setattr(banks.Bank, "build", lambda self, dtypes, progress, *, jobs: asked.append((dtypes, jobs)))
+    monkeypatch.setattr(
+        banks.Bank, "build", lambda self, dtypes, progress, *, jobs, axes: asked.append((dtypes, jobs, axes))
+    )
     monkeypatch.setenv("NEURON_OPS_CACHE", str(tmp_path))
     assert main.run(["bank", "build", "--dtypes", "all", "--jobs", "3"]) == 0
-    assert asked == [(list(banks.DTYPES), 3)]
-    assert len(capsys.readouterr().out.splitlines()) == len(banks.DTYPES)
+    assert main.run(["bank", "build", "--dtypes", "int8", "--axes"]) == 0
+    assert asked == [(list(banks.DTYPES), 3, False), (["int8"], 2, True)]
+    assert len(capsys.readouterr().out.splitlines()) == len(banks.DTYPES) + 1
+
+
+def test_a_bank_without_the_axes_is_missing_where_they_are_asked_for(tmp_path):
+    for dtype, axes in (("float32", False), ("int8", True)):
+        path = banks.bank_file(tmp_path, dtype, 0)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with banks.BankWriter(path, dtype, 0, axes=axes):
+            pass
+    assert banks.Bank(tmp_path).missing(["float32", "int8", "bool"]) == ["bool"]
+    assert banks.Bank(tmp_path).missing(["float32", "int8", "bool"], axes=True) == ["float32", "bool"]
