@@ -245,7 +245,9 @@ def test_a_full_disk_is_one_sentence_and_resume_completes_when_there_is_room(tmp
 
     monkeypatch.setattr(runs, "begin", begin_and_fill)
     monkeypatch.setattr("neuron_ops.cli.sweep.request_plan", lambda *_, **__: planned)
-    monkeypatch.setattr("neuron_ops.cli.sweep.RunOptions", partial(RunOptions, session="fake_sessions:open_session"))
+    monkeypatch.setattr(
+        "neuron_ops.cli.sweep.RunOptions", partial(RunOptions, session="fake_sessions:open_session", lease=4.0)
+    )
     assert run(["sweep", "--jobs", "1"]) == 2
     sentence = capsys.readouterr().err.splitlines()[-1]
     assert "is full" in sentence
