@@ -128,7 +128,7 @@ def _places(conn: Connection, before: int, after: int) -> tuple[int, int, int]:
     return found[before].stream_id, found[before].seq, found[after].seq
 
 
-def _at(span: sa.Alias, stream_id: int, case_id: sa.ColumnElement[int], seq: int) -> sa.ColumnElement[bool]:
+def _at(span: sa.FromClause, stream_id: int, case_id: sa.ColumnElement[int], seq: int) -> sa.ColumnElement[bool]:
     covers = sa.and_(span.c.first_seq <= seq, span.c.last_seq >= seq)
     return sa.and_(span.c.stream_id == stream_id, span.c.case_id == case_id, covers)
 
