@@ -25,8 +25,9 @@ def bank() -> None:
     "--dtypes", default="float32,bfloat16", show_default=True, help="Dtypes to record, separated by commas, or all."
 )
 @click.option("--jobs", default=2, show_default=True, type=click.IntRange(1), help="Dtypes recorded at a time.")
+@click.option("--axes", is_flag=True, help="Find the variants of all axes too; minutes of CPU for each dtype.")
 @click.option("--seed", default=0, show_default=True, help="Seed of the sample generators.")
-def build(dtypes: str, jobs: int, seed: int) -> None:
+def build(dtypes: str, jobs: int, axes: bool, seed: int) -> None:
     """Record, derive and search the samples of each dtype that has no bank file yet; about a minute of CPU each.
 
     Example: neuron-ops bank build --dtypes all
@@ -39,7 +40,7 @@ def build(dtypes: str, jobs: int, seed: int) -> None:
     check_dtypes(names)
     folder = load_settings().cache_folder
     with _bar() if sys.stderr.isatty() else _lines() as progress:
-        Bank(folder, seed).build(names, progress, jobs=jobs)
+        Bank(folder, seed).build(names, progress, jobs=jobs, axes=axes)
     for name in names:
         click.echo(bank_file(folder, name, seed))
 

@@ -45,7 +45,7 @@ def bank_file(folder: Path, dtype: str, seed: int) -> Path:
 class BankWriter:
     """Writes a bank file: everything or nothing, by renaming a finished file into place."""
 
-    def __init__(self, path: str | Path, dtype: str, seed: int) -> None:
+    def __init__(self, path: str | Path, dtype: str, seed: int, *, axes: bool = False) -> None:
         self._path = Path(path)
         self._temporary = self._path.with_name(f"{self._path.name}.{os.getpid()}.tmp")
         self._temporary.unlink(missing_ok=True)
@@ -53,7 +53,7 @@ class BankWriter:
         self._connection.executescript(_SCHEMA)
         self._connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
         self._connection.execute(f"PRAGMA user_version = {BANK_VERSION}")
-        meta = {"torch": torch.__version__.partition("+")[0], "dtype": dtype, "seed": str(seed)}
+        meta = {"torch": torch.__version__.partition("+")[0], "dtype": dtype, "seed": str(seed), "axes": str(axes)}
         self._connection.executemany("INSERT INTO meta VALUES (?, ?)", list(meta.items()))
 
     def add(
@@ -134,21 +134,30 @@ class Bank:
             )
         return Sample.from_bytes(row[0])
 
-    def missing(self, dtypes: Sequence[str]) -> list[str]:
-        """Return the dtypes that have no bank file yet."""
-        return [dtype for dtype in dtypes if not bank_file(self.folder, dtype, self.seed).exists()]
+    def missing(self, dtypes: Sequence[str], *, axes: bool = False) -> list[str]:
+        """Return the dtypes that have no bank file yet; with `axes` also those whose file has no variants of the axes."""
+        return [dtype for dtype in dtypes if not self._has(dtype, axes)]
 
-    def build(self, dtypes: Sequence[str], progress: Callable[[int, int, str], None], *, jobs: int = 2) -> None:
+    def _has(self, dtype: str, axes: bool) -> bool:
+        if not bank_file(self.folder, dtype, self.seed).exists():
+            return False
+        return not axes or next(self._query(dtype, "SELECT value FROM meta WHERE key = 'axes'"), None) == ("True",)
+
+    def build(
+        self, dtypes: Sequence[str], progress: Callable[[int, int, str], None], *, jobs: int = 2, axes: bool = False
+    ) -> None:
         """Record the dtypes that are missing, `jobs` at a time, in a process of their own.
 
         `progress` gets done, total and what is in work. Raises BadInput where the folder cannot be written, RuntimeError
         with the recorder's last words where it failed; dtypes that were finished before stay.
         """
-        missing = self.missing(dtypes)
+        missing = self.missing(dtypes, axes=axes)
         if not missing:
             return
         self._check_writable()
-        with tempfile.TemporaryFile() as log, self._recording(missing, jobs, log) as child:
+        for dtype in missing:
+            self._open.pop(dtype, None)  # what is open is about to be replaced
+        with tempfile.TemporaryFile() as log, self._recording(missing, jobs, axes, log) as child:
             _follow(child, len(missing) + 1, progress)
             if child.wait() != 0:
                 log.seek(0)
@@ -166,7 +175,7 @@ class Bank:
                 f"cannot write the sample bank into {folder} ({error.strerror}); expected a writable folder; set NEURON_OPS_CACHE"
             ) from error
 
-    def _recording(self, dtypes: Sequence[str], jobs: int, log: IO[bytes]) -> subprocess.Popen[bytes]:
+    def _recording(self, dtypes: Sequence[str], jobs: int, axes: bool, log: IO[bytes]) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-P", "-m", "neuron_ops.op_tests.recording", str(self.folder), str(self.seed)]
         # Iteration orders of sets and the random state are part of what is recorded. No accelerator: the recorder
         # forks after it has run autograd, which torch allows only where autograd has no device threads.
@@ -174,7 +183,12 @@ class Bank:
             **os.environ, "PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
             "CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": "", "ZE_AFFINITY_MASK": "",
         }  # fmt: skip
-        return subprocess.Popen([*command, str(jobs), *dtypes], stdout=subprocess.PIPE, stderr=log, env=environment)
+        return subprocess.Popen(
+            [*command, str(jobs), "axes" if axes else "plain", *dtypes],
+            stdout=subprocess.PIPE,
+            stderr=log,
+            env=environment,
+        )
 
     def _query(self, dtype: str, query: str, *values: Any) -> Iterator[tuple[Any, ...]]:
         if dtype not in self._open:

@@ -83,8 +83,8 @@ def measure(bank: Bank, dtypes: Sequence[str]) -> Coverage:
                 continue
             seen[dtype].add(row.overload)
             sources[row.label.partition("/")[0]].add(row.overload)
-            for axis in row.variants:
-                axes[axis].add(row.overload)
+            for variant in row.variants:
+                axes[variant.partition(":")[0]].add(row.overload)
     everything = set().union(*seen.values())
     return Coverage(
         tuple(dtypes),

@@ -73,7 +73,7 @@ def inputs(call: Comparison) -> str | None:
 
 def surroundings(call: Comparison) -> str | None:
     """Say which memory changed outside of the written views: before them, behind them, in their gaps."""
-    if any(row.what == "values" for row in call.rows):
+    if any(row.what in ("values", "around") for row in call.rows):
         return None  # a resize may move memory about
     after = {seen.name: seen for seen in call.device.arguments}
     for root, views in call.written.items():

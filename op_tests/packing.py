@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 MAX_STORAGE_BYTES = 2 << 20
 """A call whose tensors span more than this is not kept: it would cost time and disk, and shows nothing that a small one does not."""
 
-ON_HOST = {
+ON_HOST: dict[str, tuple[int | str, ...]] = {
     "aten.tensor_split.tensor_indices_or_sections": (1,),
     "aten._pack_padded_sequence.default": (1,),
-    "aten._pack_padded_sequence.out": (1,),
+    "aten._pack_padded_sequence.out": (1, "out1"),
     "aten._pack_padded_sequence_backward.default": (2,),
     "aten._pad_packed_sequence.default": (1,),
     **{f"aten.{kind}.data": (1,) for kind in ("gru", "lstm", "rnn_relu", "rnn_tanh")},
@@ -67,19 +67,17 @@ class Sample:
         return cls(tree, tuple(storages))
 
     def unpack(
-        self, device: str = "cpu", *, wide: bool = False, on_host: Sequence[int] = ()
+        self, device: str = "cpu", *, wide: bool = False, on_host: Sequence[int | str] = ()
     ) -> tuple[list[Any], dict[str, Any]]:
         """Return fresh (args, kwargs) on the device, aliasing among themselves exactly as the recorded ones did.
 
         With `wide`, floating-point tensors and dtype arguments become float64 and complex ones complex128. Arguments at
-        the positions `on_host` stay on the CPU.
+        the positions or of the names in `on_host` stay on the CPU.
         """
-        unpacker = _Unpacker(self, device, wide)
-        args = [
-            _Unpacker(self, "cpu", wide).decode(a) if i in on_host else unpacker.decode(a)
-            for i, a in enumerate(self.tree["args"])
-        ]
-        return args, {name: unpacker.decode(value) for name, value in self.tree["kwargs"].items()}
+        there, here = _Unpacker(self, device, wide), _Unpacker(self, "cpu", wide)
+        args = [(here if i in on_host else there).decode(node) for i, node in enumerate(self.tree["args"])]
+        kwargs = {k: (here if k in on_host else there).decode(node) for k, node in self.tree["kwargs"].items()}
+        return args, kwargs
 
     def tensors(self) -> Iterator[dict[str, Any]]:
         """Yield the description of each tensor: storage, dtype, shape, stride, offset, conj, neg (in elements)."""

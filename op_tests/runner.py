@@ -59,7 +59,7 @@ class _Work:
         return torch.Tag.nondeterministic_seeded in self.op.tags
 
     @property
-    def on_host(self) -> tuple[int, ...]:
+    def on_host(self) -> tuple[int | str, ...]:
         return (*ON_HOST.get(self.case.overload, ()), *self.prepared.on_host)
 
 

@@ -141,7 +141,10 @@ def script(case: Case, sample: Sample, *, target: str, device: str) -> str:
     writer, sample = _Writer(prepared.sample), prepared.sample
     on_host = (*ON_HOST.get(case.overload, ()), *prepared.on_host)
     args = [writer.expression(node, "cpu" if i in on_host else "device") for i, node in enumerate(sample.tree["args"])]
-    kwargs = [f"{name!r}: {writer.expression(node, 'device')}" for name, node in sample.tree["kwargs"].items()]
+    kwargs = [
+        f"{name!r}: {writer.expression(node, 'cpu' if name in on_host else 'device')}"
+        for name, node in sample.tree["kwargs"].items()
+    ]
     head = _HEAD.format(
         key=case.key,
         overload=case.overload,

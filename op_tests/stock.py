@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
-import importlib
-import importlib.util
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from neuron_ops.op_tests import catalogue, derivation
+from neuron_ops.op_tests.axes import spread_isolated
+from neuron_ops.op_tests.generators import hand_samples
 from neuron_ops.op_tests.packing import Sample, pack
 from neuron_ops.op_tests.trials import Outcomes, Proposal, Shelves, Wanted, try_all
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
 
     import torch
+    from neuron_ops.op_tests.records import Operator
 
     Progress = Callable[[float, str], None]
     """Takes the share that is done, from 0 to 1, and what is in work."""
@@ -52,19 +54,17 @@ class Stock:
 
 
 @functools.cache
-def counted() -> tuple[str, ...]:
-    """Return the overloads of D_all, sorted."""
-    return tuple(operator.name for operator in catalogue.operators() if operator.excluded is None)
+def counted() -> Mapping[str, Operator]:
+    """Return the overloads of D_all by name, sorted."""
+    return {operator.name: operator for operator in catalogue.operators() if operator.excluded is None}
 
 
 def hand_written(dtype: torch.dtype) -> dict[str, dict[str, Sample]]:
-    """Return the samples of the generators, labelled ``hand/<tail>``; none where there is no such package."""
+    """Return the samples of the generators, labelled ``hand/<tail>``, of the overloads of D_all."""
     found: dict[str, dict[str, Sample]] = {}
-    if importlib.util.find_spec("neuron_ops.op_tests.generators") is None:
-        return found
-    generators: Any = importlib.import_module("neuron_ops.op_tests.generators")
-    for name, tail, (args, kwargs) in generators.hand_samples(dtype):
-        found.setdefault(name, {})[f"hand/{tail}"] = pack(args, kwargs)
+    for name, tail, (args, kwargs) in hand_samples(dtype):
+        if name in counted():
+            found.setdefault(name, {})[f"hand/{tail}"] = pack(args, kwargs)
     return found
 
 
@@ -90,6 +90,15 @@ def derive(stock: Stock, wanted: Wanted, progress: Progress) -> None:
         lend = functools.partial(derivation.proposals, shelves=stock.samples(), dtype=stock.dtype)
         part = share(progress, begin, begin + 0.5)
         stock.take(try_all(stock.missing(), lend, stock.dtype, wanted, counting(part, "derives")))
+
+
+def vary(stock: Stock, progress: Progress) -> None:
+    """Add to the samples' variants the axes that the CPU accepts for them."""
+    work = [(name, samples) for name, samples in sorted(stock.samples().items()) if samples]
+    for name, variants in spread_isolated(work, counting(progress, "varies")).items():
+        entries = stock.entries[name]
+        for label, more in variants.items():
+            entries[label] = dataclasses.replace(entries[label], variants=(*entries[label].variants, *more))
 
 
 def share(progress: Progress, begin: float, end: float) -> Progress:

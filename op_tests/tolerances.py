@@ -95,6 +95,7 @@ def scaled(tolerance: Tolerance, length: float, largest: float, *, narrowed: boo
 _WHATS = {
     "values": "the values of the outputs are undefined",
     "strides": "the strides of the outputs are undefined",
+    "around": "the memory around a written view is scratch",
     "zero_sign": "the sign of a zero in the outputs is undefined",
     "tolerance": "the outputs have the tolerance `relative`, `absolute`",
     "casts": "a float outside the range of the integer output dtype gives what the platform likes",

@@ -1,6 +1,8 @@
 """What several test files share: a small bank of hand-made samples, and a session on the simulated device."""
 
+import hashlib
 import warnings
+from pathlib import Path
 
 import pytest
 import torch
@@ -23,6 +25,22 @@ def write_bank(folder, samples, dtype="float32", seed=0):
             for number, (args, kwargs) in enumerate(calls):
                 writer.add(overload, f"hand/{number}", pack(args, kwargs), ["forward"])
     return folder
+
+
+ROOT = Path(__file__).parents[1]
+RECORDERS = (
+    "agreement.py", "bank.py", "calls.py", "candidates.py", "casting.py", "catalogue.py", "derivation.py", "donors.py",
+    "isolation.py", "packing.py", "recording.py", "records.py", "search.py", "shelves.py", "sources.py", "stock.py", "trials.py",
+    "axes/*.py", "generators/*.py", "data/*.toml",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def cache():
+    """A cache folder that is new whenever the code that records has changed: recording takes a minute and more."""
+    files = sorted(path for pattern in RECORDERS for path in (ROOT / "op_tests").glob(pattern))
+    sources = b"".join(path.read_bytes() for path in files)
+    return ROOT / "build" / f"test-bank-{hashlib.sha256(sources).hexdigest()[:12]}"
 
 
 @pytest.fixture

@@ -1,25 +1,13 @@
 """The whole path on real operators: record, plan, run, store, show. Takes minutes where nothing is recorded yet."""
 
-import hashlib
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from neuron_ops.coverage_db import queries
 from neuron_ops.coverage_db.database import open_database, read
 from neuron_ops.op_tests import catalogue
-
-ROOT = Path(__file__).parents[1]
-RECORDERS = ("recording.py", "packing.py", "calls.py", "records.py", "catalogue.py", "bank.py")
-
-
-@pytest.fixture(scope="module")
-def cache():
-    """A cache folder that is new whenever the code that records has changed."""
-    sources = b"".join((ROOT / "op_tests" / name).read_bytes() for name in RECORDERS)
-    return ROOT / "build" / f"test-bank-{hashlib.sha256(sources).hexdigest()[:12]}"
 
 
 @pytest.fixture(scope="module")
@@ -41,8 +29,10 @@ def test_every_recorded_overload_passes_on_the_cpu(sweep):
     report, _ = sweep("--target", "cpu", "--dtypes", "float32")
     assert report["planned"] == report["recorded"] > 7000
     assert report["lost"] == 0
-    assert set(report["counts"]) == {"N"}, "every other outcome on the reference itself needs a row in exceptions.toml"
-    assert sum(report["cells"].values()) > 1100
+    assert set(report["counts"]) == {"N", "n/a"}, (
+        "every other outcome on the reference itself needs a row in exceptions.toml"
+    )
+    assert sum(report["cells"].values()) > 2400
 
 
 @pytest.fixture(scope="module")

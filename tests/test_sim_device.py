@@ -173,7 +173,6 @@ def test_every_overload_that_reaches_the_key_has_a_kernel():
     wanted = {o.name for o in catalogue.operators() if o.excluded is None and o.tier != "T3"}
     missing = {name for name in wanted if catalogue.resolve(name).name() not in registered}
     assert missing == {
-        "aten._to_copy.default",
         "aten.copy_.default",
         "aten.lift.default",
         "aten.lift_fresh.default",
@@ -305,3 +304,11 @@ def test_a_copy_that_need_not_wait_needs_no_pinned_memory():
     assert x.to("cpu", non_blocking=True).tolist() == [0.0, 1.0, 2.0]
     assert x.to("cpu", torch.float16, non_blocking=True).dtype == torch.float16
     assert torch.ones(2).to("neuron", non_blocking=True).device.type == "neuron"
+
+
+def test_an_empty_view_that_is_resized_stays_in_its_memory_where_there_is_room():
+    base = torch.zeros(6, device="neuron")
+    torch.arange(3, out=base[2:2])
+    assert base.tolist() == [0.0, 0.0, 0.0, 1.0, 2.0, 0.0]
+    alone = torch.empty(0, device="neuron")
+    assert torch.arange(3, out=alone).tolist() == [0, 1, 2]

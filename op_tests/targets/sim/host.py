@@ -87,9 +87,22 @@ class _Aliases:
 
     def write_back(self) -> None:
         for tensor, host, shape, stride in self.written.values():
-            replaced = self.clone_written or (shape.numel() == 0 and host.numel() > 0)
-            if replaced or host.shape != shape or host.stride() != stride:
+            if self.clone_written or (shape.numel() == 0 and host.numel() > 0):
+                _resized(tensor, host)
+            elif host.shape != shape or host.stride() != stride:
                 memory.adopt(tensor, host)
+
+
+def _resized(tensor: torch.Tensor, host: torch.Tensor) -> None:
+    """Give a device tensor what a kernel wrote into memory of ours, as a resize in place would have."""
+    reach = sum((size - 1) * step for size, step in zip(host.shape, host.stride(), strict=True)) + 1
+    offset, storage = int(tensor.storage_offset()), tensor.untyped_storage()
+    if not host.numel() or (offset + reach) * host.element_size() > storage.nbytes():
+        memory.adopt(tensor, host)
+        return
+    # There is room behind the offset: a view that grows stays in the memory that it shares (ATen's resize_).
+    memory.set_geometry(tensor, storage, offset, host.shape, host.stride())
+    memory.to_host(tensor).copy_(host)
 
 
 def rounded(tensor: torch.Tensor, narrow: Mapping[torch.dtype, torch.dtype]) -> torch.Tensor:
