@@ -25,7 +25,8 @@ PATIENCE = 120.0
 """Seconds for which a transaction is tried again: a server's restart takes less."""
 _T = TypeVar("_T")
 _READ = {"neuron_ops_read": True}
-_CONNECT = {"connect_timeout": 10}
+# No prepared statements: PgBouncer in transaction mode hands each transaction another connection.
+_CONNECT = {"connect_timeout": 10, "prepare_threshold": None}
 # What a server says that stops, starts or is full of clients, or that chose us in a deadlock (PostgreSQL, appendix A).
 _PASSING = ("08", "57P", "53300", "53200", "40")
 _AWAY = (sa.exc.OperationalError, sa.exc.InterfaceError)

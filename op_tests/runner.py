@@ -13,13 +13,14 @@ from neuron_ops.op_tests import catalogue
 from neuron_ops.op_tests.axes import axis_named, prepare
 from neuron_ops.op_tests.axes.draws import fixed
 from neuron_ops.op_tests.axes.verdicts import draws_message, missing_refusal, runs_message
-from neuron_ops.op_tests.bank import Bank
+from neuron_ops.op_tests.bank import Bank, check_ahead
 from neuron_ops.op_tests.calls import arguments, flat, perform
 from neuron_ops.op_tests.comparer import compare
 from neuron_ops.op_tests.observation import Observation, observe
 from neuron_ops.op_tests.packing import ON_HOST
 from neuron_ops.op_tests.records import Case, Outcome, Result
 from neuron_ops.op_tests.targets import Target, open_target
+from neuron_ops.op_tests.tolerances import rows_for
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -227,3 +228,9 @@ def open_session(target: str, bank_folder: Path, plants: Mapping[str, str]) -> S
     opened = open_target(target)
     opened.plant(plants)
     return Session(opened, bank_folder)
+
+
+def prepare_fork(bank_folder: Path) -> None:
+    """Do once, before children are forked, what each would do at its first case; touches no device."""
+    rows_for("aten.add.Tensor", "float32")  # compiles the globs of all exceptions (30 ms)
+    check_ahead(bank_folder)

@@ -81,14 +81,19 @@ def results(planned: list[Case], chance: random.Random) -> list[Result]:
     return [chance.choices(kinds, (70, 20, 5, 5))[0](case) for case in planned]
 
 
-def timed(act: Callable[[], object], repeat: int = 1) -> float:
-    """Return the seconds of the quickest of some calls."""
-    best = float("inf")
-    for _ in range(repeat):
-        began = time.perf_counter()
-        act()
-        best = min(best, time.perf_counter() - began)
-    return best
+class Spent:
+    """Seconds of wall time, and of CPU in this process, of the quickest of some calls."""
+
+    def __init__(self, act: Callable[[], object], repeat: int = 1) -> None:
+        taken = []
+        for _ in range(repeat):
+            wall, cpu = time.perf_counter(), time.process_time()
+            act()
+            taken.append((time.perf_counter() - wall, time.process_time() - cpu))
+        self.wall, self.cpu = min(wall for wall, _ in taken), min(cpu for _, cpu in taken)
+
+    def __str__(self) -> str:
+        return f"{self.wall * 1000:.1f} ms ({self.cpu * 1000:.1f} ms of CPU here)"
 
 
 def bench(name: str, engine: Engine, runs: int, count: int) -> None:
@@ -121,11 +126,11 @@ def bench(name: str, engine: Engine, runs: int, count: int) -> None:
             repeat(engine, chance)
             continue
         ids: list[int] = []
-        begun = timed(lambda ids=ids: ids.append(start()))
-        stored = timed(lambda ids=ids: ingest(ids[0]))
-        ended = timed(lambda ids=ids: finalize(ids[0]))
+        begun = Spent(lambda ids=ids: ids.append(start()))
+        stored = Spent(lambda ids=ids: ingest(ids[0]))
+        ended = Spent(lambda ids=ids: finalize(ids[0]))
         print(
-            f"{name}: run {night + 1}: plan {begun:.2f} s, {count} results {stored:.2f} s, finalize {ended:.2f} s",
+            f"{name}: run {night + 1}: plan {begun}, {count} results {stored}, finalize {ended}",
             flush=True,
         )
     read_all(name, engine)
@@ -156,7 +161,7 @@ def read_all(name: str, engine: Engine) -> None:
     with read(engine) as conn:
         run = queries.latest_run(conn)
         assert run is not None
-        neighbours = nights.neighbours(conn, run.id)
+        neighbours = nights.neighbours(conn, run.id - 1)  # the last was stored in full, without a night's small drift
         assert neighbours is not None
         text = sa.text("SELECT op_id, dtype, status, k, n, reason, composite, parts_id FROM cell WHERE run_id = :run")
         lines = {
@@ -168,7 +173,7 @@ def read_all(name: str, engine: Engine) -> None:
             "times of the last run": lambda: history.known_times(conn, run.id),
         }
         for label, act in lines.items():
-            print(f"{name}: {label}: {timed(act, 5) * 1000:.1f} ms", flush=True)
+            print(f"{name}: {label}: {Spent(act, 7)}", flush=True)
         print(
             f"{name}: changed cases {len(nights.changes(conn, *neighbours))}, nights of an operator {len(nights.operator_history(conn, run.id, 'aten.op7.default'))}"
         )

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_PR_SET_PDEATHSIG = 1
+PR_SET_PDEATHSIG = 1
 
 
 class Lifeline:
@@ -25,8 +25,11 @@ class Lifeline:
     Started as `python -m MODULE EVENTS_FD SUPERVISOR_PID` in a session of its own with commands on standard input.
     """
 
-    def __init__(self, events: int, supervisor: int) -> None:
+    def __init__(self, events: int, supervisor: int, *, sentry: bool = True) -> None:
+        """Bind this process to its supervisor; without `sentry` the supervisor must kill what a case started."""
         _die_with(supervisor)
+        if sentry:
+            _leave_sentry(ctypes.CDLL(None))
         os.set_inheritable(events, False)  # what a case starts must not keep the pipe open after our death
         self._events = os.fdopen(events, "wb")
         self._commands = os.fdopen(os.dup(0), "rb")
@@ -85,13 +88,12 @@ def _die_with(supervisor: int) -> None:
     """
     assert os.getpgrp() == os.getpid(), "a supervised child leads its own process group"
     libc = ctypes.CDLL(None)
-    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != supervisor:
         os._exit(1)  # the supervisor died before the line above
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with contextlib.suppress(OSError):  # /proc may be read-only
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
-    _leave_sentry(libc)
 
 
 def _leave_sentry(libc: ctypes.CDLL) -> None:
@@ -99,7 +101,7 @@ def _leave_sentry(libc: ctypes.CDLL) -> None:
     leader = os.getpid()
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     if os.fork() == 0:
-        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+        libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
         os.closerange(0, os.sysconf("SC_OPEN_MAX"))
         if os.getppid() == leader:
             signal.sigwait({signal.SIGTERM})

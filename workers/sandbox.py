@@ -97,7 +97,7 @@ class Sandbox:
         self._modules = [session.partition(":")[0]]
         if session == RUNNER and target in _TOUCH_NO_DEVICE:
             self._modules.append(_TOUCH_NO_DEVICE[target])
-        self._isolation = isolation
+        self._isolation, self._folder = isolation, bank_folder
         self._zygote: Zygote | None = None
         self._child: Child | None = None
         self._baseline = 0  # resident bytes of the fresh child
@@ -312,7 +312,7 @@ class Sandbox:
         if self._isolation == "spawn":
             return ChildProcess("neuron_ops.workers.child", environment=ENVIRONMENT)
         if self._zygote is None:
-            self._zygote = Zygote(self._modules)
+            self._zygote = Zygote(self._modules, self._folder)
             try:
                 self._zygote.wait(end - time.monotonic(), self._look_up)
             except (TimeoutError, Garbled) as error:

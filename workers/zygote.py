@@ -7,9 +7,11 @@ then only forks; it opens no device and runs no case, so that nothing a case doe
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import gc
 import importlib
 import os
+import signal
 import socket
 import time
 from pathlib import Path
@@ -17,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from neuron_ops.op_tests.records import BadInput
 from neuron_ops.workers import child
-from neuron_ops.workers.lifeline import Lifeline
+from neuron_ops.workers.lifeline import PR_SET_PDEATHSIG, Lifeline
 from neuron_ops.workers.process import Child, ChildProcess, Garbled, Gone, new_log
 
 if TYPE_CHECKING:
@@ -32,7 +34,7 @@ _REPLY_SECONDS = 30.0
 class Zygote:
     """A process that forks children on demand; use it from one thread, which must outlive it (see lifeline.py)."""
 
-    def __init__(self, modules: Sequence[str]) -> None:
+    def __init__(self, modules: Sequence[str], bank_folder: Path) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._process = ChildProcess(
@@ -40,7 +42,7 @@ class Zygote:
             )
             self._requests = ours
             with contextlib.suppress(Gone):  # `wait` meets the same end
-                self._process.send([theirs.fileno(), *modules])
+                self._process.send([theirs.fileno(), str(bank_folder), *modules])
         self.pid = self._process.pid
 
     def wait(self, seconds: float, tick: Callable[[], None]) -> None:
@@ -99,15 +101,21 @@ class Zygote:
 
 
 def become_child(lifeline: Lifeline) -> Lifeline:
-    """Import what the first command says, then fork on demand; returns only in the children, each with its lifeline."""
-    descriptor, *modules = lifeline.receive()
+    """Import what the first command says, then fork on demand; returns only in the children, each with its lifeline.
+
+    When the supervisor is gone, so are the children with all that they started: a sentry for each, as a child without
+    a zygote has, would be a second fork for every crash (15 ms).
+    """
+    descriptor, folder, *modules = lifeline.receive()
     for module in modules:
-        importlib.import_module(module)
+        getattr(importlib.import_module(module), "prepare_fork", _nothing)(Path(folder))
     gc.collect()
     gc.freeze()  # a collection in a child would otherwise touch, and so copy, every page
     requests = socket.socket(fileno=descriptor)
     lifeline.send("hello", len(list(Path("/proc/self/task").iterdir())))
     zygote = os.getpid()
+    living: set[int] = set()
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, 0, 0, 0, 0)  # from here on the end of the requests is what tells us
     while True:
         message, descriptors, _, _ = socket.recv_fds(requests, 64, 3)
         if message == b"fork":
@@ -116,14 +124,23 @@ def become_child(lifeline: Lifeline) -> Lifeline:
                 requests.close()
                 lifeline.close()
                 return _settle(descriptors, zygote)
+            living.add(pid)
             for one in descriptors:
                 os.close(one)
             lifeline.send("child", pid)
         elif message:
-            _, status = os.waitpid(int(message.split()[1]), 0)
+            pid, status = os.waitpid(int(message.split()[1]), 0)
+            living.discard(pid)
             lifeline.send("reaped", os.waitstatus_to_exitcode(status))
         else:
+            for pid in living:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(pid, signal.SIGKILL)
             raise SystemExit(0)
+
+
+def _nothing(bank_folder: Path) -> None:
+    """Do nothing, for modules that have nothing to prepare."""
 
 
 def _settle(descriptors: Sequence[int], zygote: int) -> Lifeline:
@@ -135,7 +152,7 @@ def _settle(descriptors: Sequence[int], zygote: int) -> Lifeline:
     os.dup2(log, 2)
     os.close(stdin)
     os.close(log)
-    return Lifeline(events, zygote)
+    return Lifeline(events, zygote, sentry=False)
 
 
 if __name__ == "__main__":
