@@ -12,6 +12,7 @@ from neuron_ops.op_tests.axes import (
     apply,
     axes_of,
     axis_named,
+    choice,
     exclusions,
     isolation,
     prepare,
@@ -241,6 +242,13 @@ def test_the_choice_takes_what_the_cpu_accepts():
     empty = torch.ops.aten.empty_like.default
     assert accepted(empty, "aten.empty_like.default", pack([matrix(3)], {}), "zero_dim")
     assert not accepted(torch.ops.aten.bernoulli.p, "aten.bernoulli.p", pack([matrix(3), 0.5], {}), "random:certain")
+
+
+def test_a_kernel_that_reads_memory_it_did_not_write_is_not_accepted(monkeypatch):
+    mul, sample = torch.ops.aten.mul.Tensor, pack([matrix(3, 4), matrix(3, 4)], {})
+    assert accepted(mul, "aten.mul.Tensor", sample, "transposed")
+    monkeypatch.setattr(choice, "perform", lambda *_: [torch.empty(n) for n in (4, 16, 60, 250, 1000)])
+    assert not accepted(mul, "aten.mul.Tensor", sample, "transposed")
 
 
 def test_every_axis_occurs_once_and_samples_share_them():

@@ -35,6 +35,9 @@ SAMPLES_TRIED = 3
 _SECONDS = {"large": 0.01, "backward_large": 0.02, "random": 0.05}
 _MOST_SECONDS = 0.2
 
+_FILLS = (0x11, 0x5A, 0xA5)
+"""What memory holds before each of the three runs."""
+
 LARGEST_RESULT = 1 << 20
 """Elements that one output may have; with stride 0 it may have more than there is memory for."""
 
@@ -141,10 +144,10 @@ def accepted(op: torch._ops.OpOverload, overload: str, sample: Sample, variant: 
     if axis_named(variant).must_raise:
         return _is_refused(op, overload, prepared, variant) and _returns(op, overload, Prepared(sample), "forward")
     runs: list[list[Observation]] = []
-    for _ in range(3):
+    for fill in _FILLS:
         start = time.process_time()
         with contextlib.suppress(*_REFUSALS):
-            runs.append(_run(op, overload, prepared, variant))
+            runs.append(_run(op, overload, prepared, variant, fill=fill))
         limit = _SECONDS.get(variant.partition(":")[0], _MOST_SECONDS)
         if not runs or time.process_time() - start > limit or _too_large(runs[0]):
             return False
@@ -154,7 +157,7 @@ def accepted(op: torch._ops.OpOverload, overload: str, sample: Sample, variant: 
 
 
 def _run(
-    op: torch._ops.OpOverload, overload: str, prepared: Prepared, variant: str, seed: int = 0
+    op: torch._ops.OpOverload, overload: str, prepared: Prepared, variant: str, seed: int = 0, fill: int = 0
 ) -> list[Observation]:  # fmt: skip
     held: list[torch.Tensor] = []
 
@@ -166,7 +169,7 @@ def _run(
     plan = arguments(variant, unpack, prepared.sample, prepared.between)
     seen = []
     for step, (args, kwargs) in plan:
-        _dirty_memory()
+        _dirty_memory(fill)
         torch.default_generator.manual_seed(seed + step.reseed)
         outputs = flat(perform(op, args, kwargs, variant), variant)
         if not step.between:
@@ -229,7 +232,8 @@ def _says_something(
     return True
 
 
-def _dirty_memory() -> None:
-    """Leave freed blocks of ones, so that a kernel that reads memory it did not write gives itself away."""
-    blocks = [torch.full((n,), 0xA5, dtype=torch.uint8) for n in (64, 256, 1024, 4096, 16384) for _ in range(3)]
+def _dirty_memory(fill: int) -> None:
+    """Leave freed blocks of one byte, another one in each run, so that memory that is read and not written shows."""
+    sizes = (64, 128, 256, 512, 1024, 2048, 4096, 16384)
+    blocks = [torch.full((n,), fill, dtype=torch.uint8) for n in sizes for _ in range(4)]
     del blocks
