@@ -44,6 +44,7 @@ def _above(d: Draw) -> Iterator[Arguments]:
 def _pairs(d: Draw) -> Iterator[Arguments]:
     yield call(d(3, 4), d(3, 4))
     yield call(d(3, 1), d(1, 4))
+    yield call(d(0, 2), d(2))
 
 
 def _positive_pairs(d: Draw) -> Iterator[Arguments]:
@@ -91,14 +92,17 @@ def _tensor_bounds(d: Draw) -> Iterator[Arguments]:
 def _added_relu(d: Draw) -> Iterator[Arguments]:
     yield call(d(3, 4), d(3, 4))
     yield call(d(3, 1), d(1, 4), alpha=2)
+    yield call(d(2, 3), d(3), alpha=3)
 
 
 def _shifts(d: Draw) -> Iterator[Arguments]:
     yield call(d(3, 4), d.index(3, 4, high=5).to(d.dtype))
+    yield call(d(2, 3), d.index(3, high=3).to(d.dtype))
 
 
 def _shift(d: Draw) -> Iterator[Arguments]:
     yield call(d(3, 4), 2)
+    yield call(d(), 0)
 
 
 _CURVES = "special_digamma special_psi special_erf special_erfc special_exp2 special_expit special_expm1 special_gammaln special_i0 special_sinc"
@@ -143,7 +147,7 @@ ROWS = [
     row("aten.xlogy.Scalar_Other", REAL, _positive_then_number),
     row("aten.xlogy.OutScalar_Other", FLOATS, lambda d: [call(d(3, 4), 2, out=d(3, 4))]),
     *rows(_POLYNOMIALS, _NO_HALF, lambda d: [call(d.unit(3, 4), 3), call(d.unit(2), 0)], overload="n_scalar"),
-    *rows(_POLYNOMIALS, _NO_HALF, lambda d: [call(0.5, d.index(3, 4, high=5).to(d.dtype))], overload="x_scalar"),
+    *rows(_POLYNOMIALS, _NO_HALF, lambda d: [call(0.5, d.index(3, 4, high=5).to(d.dtype)), call(-0.25, d.index(2, 1, high=9).to(d.dtype))], overload="x_scalar"),
     *rows(_COMPARISONS, _REAL_OR_BOOL, _pairs, overload="Tensor"),
     *rows(_COMPARISONS, _REAL_OR_BOOL, _then_number, overload="Scalar"),
     row("aten.not_equal.Tensor", ALL, _pairs),
@@ -172,15 +176,15 @@ ROWS = [
     row("aten._add_relu.Tensor", _RELU, _added_relu),
     row("aten._add_relu.Scalar", _RELU, _then_number),
     row("aten.fill.Tensor", ALL, lambda d: [call(d(3, 4), d()), call(d(0), d())]),
-    row("aten.fill.Scalar", ALL, lambda d: [call(d(3, 4), 1)]),
+    row("aten.fill.Scalar", ALL, lambda d: [call(d(3, 4), 1), call(d(), 0)]),
     *rows(_PUBLIC, _EXACT, _pairs, overload="Tensor"),
-    *rows(_PUBLIC, INTEGERS, lambda d: [call(d(3, 4), 1)], overload="Scalar"),
-    *rows(_PUBLIC, BOOL, lambda d: [call(d(3, 4), True)], overload="Scalar"),
-    *rows("bitwise_and bitwise_or bitwise_xor", _EXACT, lambda d: [call(1, d(3, 4))], overload="Scalar_Tensor"),
+    *rows(_PUBLIC, INTEGERS, lambda d: [call(d(3, 4), 1), call(d(), 6)], overload="Scalar"),
+    *rows(_PUBLIC, BOOL, lambda d: [call(d(3, 4), True), call(d(5), False)], overload="Scalar"),
+    *rows("bitwise_and bitwise_or bitwise_xor", _EXACT, lambda d: [call(1, d(3, 4)), call(1, d(0))], overload="Scalar_Tensor"),
     *rows(_SHIFTS, INTEGERS, _shifts, overload="Tensor"),
     *rows(_SHIFTS, INTEGERS, _shift, overload="Scalar"),
     *rows("bitwise_left_shift bitwise_right_shift", INTEGERS, _shift, overload="Tensor_Scalar"),
-    *rows("bitwise_left_shift bitwise_right_shift", INTEGERS, lambda d: [call(2, d.index(3, 4, high=5).to(d.dtype))], overload="Scalar_Tensor"),
+    *rows("bitwise_left_shift bitwise_right_shift", INTEGERS, lambda d: [call(2, d.index(3, 4, high=5).to(d.dtype)), call(1, d.index(5, high=7).to(d.dtype))], overload="Scalar_Tensor"),
     row("aten.nll_loss.default", FLOATS, lambda d: [call(d(4, 3), d.index(4, high=3)), call(d(4, 3), d.index(4, high=3), d.positive(3), 0)]),
     row("aten.nll_loss2d.default", FLOATS, lambda d: [call(d(2, 3, 2, 2), d.index(2, 2, 2, high=3)), call(d(2, 3, 2, 2), d.index(2, 2, 2, high=3), d.positive(3), 2, 0)]),
     *rows("quantile nanquantile", WHOLE, lambda d: [call(d(3, 4), torch.tensor([0.0, 0.4, 1.0], dtype=d.dtype), 1), call(d(5), torch.tensor(0.3, dtype=d.dtype), interpolation="nearest")]),

@@ -33,14 +33,17 @@ def _with_tensor(d: Draw) -> Iterator[Arguments]:
 
 def _power(d: Draw) -> Iterator[Arguments]:
     yield call(2, _fractions(d))
+    yield call(3, _fractions(d, ((2, 2),)))
 
 
 def _lists(d: Draw) -> Iterator[Arguments]:
     yield call(_list(d), _list(d))
+    yield call(_list(d, ((2, 2),)), _list(d, ((2, 2),)))
 
 
 def _one_list(d: Draw) -> Iterator[Arguments]:
     yield call(_list(d))
+    yield call(_list(d, ((2, 2),)))
 
 
 ROWS = [

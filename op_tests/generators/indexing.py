@@ -148,5 +148,5 @@ ROWS = [
     row("aten.where.ScalarSelf", ALL, lambda d: [call(d.mask(3, 4), 1, d(3, 4))]),
     row("aten.where.Scalar", BOOL, lambda d: [call(d.mask(3, 4), 1, 2), call(d.mask(3, 4), 1.5, 2)]),
     row("aten.where.default", ALL, lambda d: [call(d(3, 4)), call(d(0))]),
-    *rows("gcd lcm", (*SIGNED, torch.uint8), lambda d: [call(d(3, 4), d(3, 4)), call(d(3, 1), d.positive(1, 4))]),
+    *rows("gcd lcm", (*SIGNED, torch.uint8), lambda d: [call(d(3, 4), d(3, 4)), call(d(3, 1), d.positive(1, 4)), call(d(2, 3), d.positive(3))]),
 ]  # fmt: skip

@@ -37,6 +37,7 @@ def _bounded(d: Draw) -> Iterator[Arguments]:
 
 def _between(d: Draw) -> Iterator[Arguments]:
     yield call(2, 9, [3, 4], generator=None, dtype=d.dtype)
+    yield call(0, 1, [5], generator=None, dtype=d.dtype)
 
 
 def _permutation(d: Draw) -> Iterator[Arguments]:
@@ -56,6 +57,7 @@ def _given(d: Draw) -> Iterator[Arguments]:
 
 def _own_given(d: Draw) -> Iterator[Arguments]:
     yield call(d(3, 4), generator=None)
+    yield call(d(4, 3).t(), generator=None)
 
 
 def _counts(d: Draw) -> Iterator[Arguments]:
@@ -92,19 +94,19 @@ def _sobol_initialize(_: Draw) -> Iterator[Arguments]:
 _INT64 = (torch.int64,)
 ROWS = [
     *rows("rand randn", (*FLOATS, *COMPLEX), _sized, overload="generator"),
-    *rows("rand randn", (*FLOATS, *COMPLEX), lambda d: [call([3, 4], dtype=d.dtype)]),
-    row("aten.randint.default", REAL, lambda d: [call(9, [3, 4], dtype=d.dtype)]),
-    row("aten.randint.low", REAL, lambda d: [call(2, 9, [3, 4], dtype=d.dtype)]),
+    *rows("rand randn", (*FLOATS, *COMPLEX), lambda d: [call([3, 4], dtype=d.dtype), call([0, 2], dtype=d.dtype)]),
+    row("aten.randint.default", REAL, lambda d: [call(9, [3, 4], dtype=d.dtype), call(1, [2], dtype=d.dtype)]),
+    row("aten.randint.low", REAL, lambda d: [call(2, 9, [3, 4], dtype=d.dtype), call(0, 1, [2], dtype=d.dtype)]),
     row("aten.randint.generator", REAL, _bounded),
     row("aten.randint.low_generator", REAL, _between),
     *rows("rand_like randn_like", (*FLOATS, *COMPLEX), _given),
     *rows("rand_like randn_like", (*FLOATS, *COMPLEX), _own_given, overload="generator"),
-    row("aten.randint_like.default", REAL, lambda d: [call(d(3, 4), 9)]),
-    row("aten.randint_like.generator", REAL, lambda d: [call(d(3, 4), 9, generator=None)]),
-    row("aten.randint_like.low_dtype", REAL, lambda d: [call(d(3, 4), 2, 9)]),
-    row("aten.randint_like.low_generator_dtype", REAL, lambda d: [call(d(3, 4), 2, 9, generator=None)]),
-    row("aten.randint_like.Tensor", REAL, lambda d: [call(d(3, 4), torch.tensor(9))]),
-    row("aten.randint_like.Tensor_generator", REAL, lambda d: [call(d(3, 4), torch.tensor(9), generator=None)]),
+    row("aten.randint_like.default", REAL, lambda d: [call(d(3, 4), 9), call(d(0, 2), 3)]),
+    row("aten.randint_like.generator", REAL, lambda d: [call(d(3, 4), 9, generator=None), call(d(5), 1, generator=None)]),
+    row("aten.randint_like.low_dtype", REAL, lambda d: [call(d(3, 4), 2, 9), call(d(5), 0, 1)]),
+    row("aten.randint_like.low_generator_dtype", REAL, lambda d: [call(d(3, 4), 2, 9, generator=None), call(d(5), 0, 1, generator=None)]),
+    row("aten.randint_like.Tensor", REAL, lambda d: [call(d(3, 4), torch.tensor(9)), call(d(5), torch.tensor(1))]),
+    row("aten.randint_like.Tensor_generator", REAL, lambda d: [call(d(3, 4), torch.tensor(9), generator=None), call(d(5), torch.tensor(1), generator=None)]),
     row("aten.randperm.default", REAL, _permutation),
     row("aten.randperm.generator", REAL, _own_permutation),
     row("aten.random.default", (*REAL, *BOOL), _given),
@@ -112,18 +114,18 @@ ROWS = [
     row("aten.random.from", REAL, lambda d: [call(d(3, 4), 2, 9), call(d(3, 4), 0, None)]),
     row("aten.poisson.default", FLOATS, lambda d: [call(d.positive(3, 4)), call(torch.zeros(2, dtype=d.dtype))]),
     row("aten.binomial.default", WHOLE, _counts),
-    row("aten._standard_gamma.default", WHOLE, lambda d: [call(d.positive(3, 4))]),
-    row("aten._standard_gamma_grad.default", WHOLE, lambda d: [call(d.positive(3, 4), d.positive(3, 4))]),
-    row("aten._sample_dirichlet.default", WHOLE, lambda d: [call(d.positive(3, 4))]),
+    row("aten._standard_gamma.default", WHOLE, lambda d: [call(d.positive(3, 4)), call(d.positive(2, 5) * 4)]),
+    row("aten._standard_gamma_grad.default", WHOLE, lambda d: [call(d.positive(3, 4), d.positive(3, 4)), call(d.positive(5) * 4, d.positive(5) * 4)]),
+    row("aten._sample_dirichlet.default", WHOLE, lambda d: [call(d.positive(3, 4)), call(d.positive(2, 5) * 4)]),
     row("aten._dirichlet_grad.default", WHOLE, lambda d: [call(d.probability(3, 4), d.positive(3, 4), d.positive(3, 4) + 4)]),
     row("aten.native_dropout.default", FLOATS, lambda d: [call(d(3, 4), 0.3, True), call(d(3, 4), 0.3, False), call(d(5), 0.0, True), call(d(2, 0), 0.5, None)]),
-    row("aten.bernoulli.p", (*REAL, *BOOL), lambda d: [call(d(3, 4), 0.3)]),
+    row("aten.bernoulli.p", (*REAL, *BOOL), lambda d: [call(d(3, 4), 0.3), call(d(5), 1.0)]),
     row("aten.bernoulli.Tensor", (*REAL, *BOOL), lambda d: [call(d(3, 4), d(3, 4, low=0.05, high=0.95, dtype=torch.float32))]),
     row("aten.bernoulli.default", FLOATS, lambda d: [call(d.probability(3, 4))]),
-    row("aten.normal.float_Tensor", FLOATS, lambda d: [call(0.5, d.positive(3, 4))]),
+    row("aten.normal.float_Tensor", FLOATS, lambda d: [call(0.5, d.positive(3, 4)), call(-1.0, d.positive(5))]),
     row("aten.normal_functional.default", FLOATS, lambda d: [call(d(3, 4)), call(d(2), 1.0, 0.5)]),
     *rows("cauchy log_normal uniform exponential", FLOATS, _given),
-    row("aten.geometric.default", (*FLOATS, *INTEGERS), lambda d: [call(d(3, 4), 0.4)]),
+    row("aten.geometric.default", (*FLOATS, *INTEGERS), lambda d: [call(d(3, 4), 0.4), call(d(5), 0.9)]),
     row("aten.rrelu_with_noise.default", (*WHOLE, torch.bfloat16), lambda d: [call(d(3, 4), d(3, 4), 0.1, 0.3, True), call(d(3, 4), d(3, 4))]),
     *rows("dropout alpha_dropout", FLOATS, lambda d: [call(d(3, 4), 0.3, True), call(d(3, 4), 0.3, False)]),
     *rows("feature_dropout feature_alpha_dropout", FLOATS, lambda d: [call(d(2, 3, 4), 0.3, True)]),
