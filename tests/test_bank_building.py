@@ -140,11 +140,14 @@ class TestAgreement:
         assert not verdict.variants
         assert "not implemented for 'Float'" in verdict.reason
 
-    @pytest.mark.parametrize("elements", [4, 60, 250, 4000])
-    def test_memory_that_nobody_wrote_is_noticed(self, monkeypatch, elements):
-        monkeypatch.setattr(agreement, "perform", lambda *_: torch.empty(elements))
-        verdict = judge("aten.clone.default", pack((MATRIX,), {}))
-        assert verdict == agreement.Verdict((), "three runs over dirtied memory disagree")
+    def test_memory_that_nobody_wrote_is_noticed(self, monkeypatch):
+        sizes = range(4, 4000, 111)
+        noticed = 0
+        for elements in sizes:
+            monkeypatch.setattr(agreement, "perform", lambda *_, elements=elements: torch.empty(elements))
+            verdict = judge("aten.clone.default", pack((MATRIX,), {}))
+            noticed += verdict == agreement.Verdict((), "three runs over dirtied memory disagree")
+        assert noticed > len(sizes) // 2, "the allocator decides whose memory is reused: one size alone proves nothing"
 
     def test_a_kernel_that_reads_memory_it_did_not_write(self):
         # With g longer than v this kernel leaves norms that it never computes.
