@@ -58,6 +58,10 @@ def _asked(sample: Sample) -> Iterator[str]:
             yield value["dtype"]
 
 
+class Unreadable(ValueError):  # noqa: N818
+    """The CPU computes the call, but what it leaves cannot be read: no case, and no refusal of the call either."""
+
+
 def judge(name: str, sample: Sample) -> Verdict:
     """Return in which variants three runs over dirtied memory leave the same bytes.
 
@@ -67,6 +71,8 @@ def judge(name: str, sample: Sample) -> Verdict:
     undefined = any(row.what == "values" for row in rows_for(name, "*"))
     try:
         agrees = _three_runs_agree(name, sample, "forward")
+    except Unreadable as error:
+        return Verdict((), str(error)[:_WORDS])
     except REFUSALS as error:
         return Verdict((), f"{type(error).__name__}: {error}"[:_WORDS], refused=True)
     if not agrees and not undefined:
@@ -87,7 +93,11 @@ def _three_runs_agree(name: str, sample: Sample, variant: str) -> bool:
         _dirty_memory(fill)
         # Not torch.manual_seed: that seeds every device, and keeps a stack trace for each that is not there.
         torch.default_generator.manual_seed(0)
-        digests.append(_digest((perform(op, args, kwargs, variant), args, kwargs)))
+        outputs = perform(op, args, kwargs, variant)
+        try:
+            digests.append(_digest((outputs, args, kwargs)))
+        except REFUSALS as error:  # such as a lazy negation of bool, which only reading it computes
+            raise Unreadable(f"the result cannot be read: {error}") from error
         if digests[-1] != digests[0]:
             return False
     return True

@@ -159,6 +159,11 @@ class TestAgreement:
     def test_overloads_without_defined_values_are_kept(self):
         assert judge("aten.empty_like.default", pack((torch.ones(1000),), {})).variants == ("forward",)
 
+    def test_a_result_that_cannot_be_read_is_no_refusal(self):
+        verdict = judge("aten._neg_view.default", pack((torch.tensor([True]),), {}))
+        assert verdict.reason.startswith("the result cannot be read: ")
+        assert not verdict.refused
+
     def test_in_place_calls_have_no_backward(self):
         assert judge("aten.mul_.Tensor", pack((MATRIX.clone(), MATRIX), {})).variants == ("forward",)
 
