@@ -6,7 +6,6 @@ numbers are made by formula, so that every run plants the same.
 
 from __future__ import annotations
 
-import importlib.util
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -344,8 +343,6 @@ def _the_rest() -> Iterator[Plot]:
 
 def _along_axes() -> Iterator[Plot]:
     """Yield what only the variants of op_tests.axes show: repetition, refusals, gradients of a part."""
-    if importlib.util.find_spec("neuron_ops.op_tests.axes") is None:
-        return
     yield Plot("aten.mm.default", ("unrepeatable",), lambda: one(wave(8, 8), wave(8, 8)), variant="repeat")
     yield Plot(
         "aten.softmax.int", ("unrepeatable",), lambda: one(wave(3, 8), 1), variant="repeat", at="aten._softmax.default"

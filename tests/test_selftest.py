@@ -17,7 +17,7 @@ DATA = Path(__file__).parent / "data"
 REQUIRED = {
     "value", "one-element", "dtype", "shape", "stride", "nan-dropped", "infinity-sign", "zero-sign", "input-mutated",
     "out-not-resized", "view-detached", "mutation-missed", "gradient-scaled", "gradient-zero", "rng-ignored",
-    "integer-through-float32", "low-precision", "zeros", "hidden-fallback", "hang", "abort",
+    "integer-through-float32", "low-precision", "zeros", "hidden-fallback", "hang", "abort", "unrepeatable", "refusal-missed",
 }  # fmt: skip
 
 
