@@ -32,10 +32,12 @@ services:
 killtest: $(VENV)/test.stamp services
 	$(BIN)/python tests/killing.py
 
-# What the database and the sandbox take; some minutes and 3 GB of disk.
+# What the database, the sandbox and the runner take; some minutes and 3 GB of disk.
 bench: $(VENV)/test.stamp services
 	$(BIN)/python tests/bench_database.py
+	$(BIN)/neuron-ops bank build --dtypes float32,bfloat16,int64
 	$(BIN)/python tests/bench_workers.py
+	$(BIN)/python tests/bench_harness.py
 
 $(VENV)/bin/python:
 	@command -v $(PYTHON) >/dev/null || { echo '$(PYTHON) is missing: install Python 3.11 or newer, or name one with make PYTHON=...'; exit 1; }

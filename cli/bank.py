@@ -25,10 +25,15 @@ def bank() -> None:
     "--dtypes", default="float32,bfloat16", show_default=True, help="Dtypes to record, separated by commas, or all."
 )
 @click.option("--jobs", default=2, show_default=True, type=click.IntRange(1), help="Dtypes recorded at a time.")
-@click.option("--axes", is_flag=True, help="Find the variants of all axes too; minutes of CPU for each dtype.")
+@click.option(
+    "--axes/--plain",
+    default=True,
+    show_default="--axes",
+    help="Find the variants of all axes too, or plain calls alone.",
+)
 @click.option("--seed", default=0, show_default=True, help="Seed of the sample generators.")
 def build(dtypes: str, jobs: int, axes: bool, seed: int) -> None:
-    """Record, derive and search the samples of each dtype that has no bank file yet; about a minute of CPU each.
+    """Record, derive and search the samples of each dtype that has no bank file yet; half a minute to two minutes of CPU each.
 
     Example: neuron-ops bank build --dtypes all
     """

@@ -144,9 +144,9 @@ class Bank:
         return not axes or next(self._query(dtype, "SELECT value FROM meta WHERE key = 'axes'"), None) == ("True",)
 
     def build(
-        self, dtypes: Sequence[str], progress: Callable[[int, int, str], None], *, jobs: int = 2, axes: bool = False
+        self, dtypes: Sequence[str], progress: Callable[[int, int, str], None], *, jobs: int = 2, axes: bool = True
     ) -> None:
-        """Record the dtypes that are missing, `jobs` at a time, in a process of their own.
+        """Record the dtypes that are missing, `jobs` at a time, in a process of their own; without `axes` plain calls alone.
 
         `progress` gets done, total and what is in work. Raises BadInput where the folder cannot be written, RuntimeError
         with the recorder's last words where it failed; dtypes that were finished before stay.

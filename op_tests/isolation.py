@@ -35,7 +35,7 @@ MEMORY_BYTES = 8 << 30
 
 DEATHS_OF_A_TASK = 12
 _OUR_FAULT = 70
-_PLACE = struct.Struct("qq")
+_PLACE = struct.Struct("qqd")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,33 +62,39 @@ class Place:
         self._memory = mmap.mmap(-1, _PLACE.size)
         self.task, self.first, self.found = 0, 0, 0
 
-    def starts(self, attempt: int) -> bool:
+    def starts(self, attempt: int, seconds: float | None = None) -> bool:
         """Note that an attempt starts and give it its time; return False where it is over already, or was fatal."""
         if attempt < self.first:
             return False
-        self._memory[:] = _PLACE.pack(self.task, attempt)
-        signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
+        seconds = CPU_SECONDS if seconds is None else seconds
+        self._memory[:] = _PLACE.pack(self.task, attempt, seconds)
+        signal.setitimer(signal.ITIMER_PROF, seconds)
         signal.setitimer(signal.ITIMER_REAL, WALL_SECONDS)
         return True
 
-    def read(self) -> tuple[int, int]:
-        """Return the task and the attempt that started last."""
-        task, attempt = _PLACE.unpack(self._memory[:])
-        return task, attempt
+    def read(self) -> tuple[int, int, float]:
+        """Return the task and the attempt that started last, and the seconds of CPU that it had."""
+        task, attempt, seconds = _PLACE.unpack(self._memory[:])
+        return task, attempt, seconds
 
     def enters(self, task: int, first: int, found: int) -> None:
         """Begin a task at an attempt, `found` payloads that count being in already."""
         self.task, self.first, self.found = task, first, found
-        self._memory[:] = _PLACE.pack(task, first)
+        self._memory[:] = _PLACE.pack(task, first, CPU_SECONDS)
 
 
 def isolated(
-    tasks: Sequence[Task], work: Callable[[Task, Place], Iterator[Payload]], counts: Callable[[Payload], bool]
+    tasks: Sequence[Task],
+    work: Callable[[Task, Place], Iterator[Payload]],
+    counts: Callable[[Payload], bool],
+    *,
+    memory: int = MEMORY_BYTES,
 ) -> Iterator[Found[Payload] | Death]:
     """Yield what `work` yields for each task in order, and each attempt that is fatal.
 
-    `Place.found` tells the work how many payloads that `counts` are in. `work` runs in a forked child and must make the same attempts in the same order every time. An attempt counts as
-    fatal when it kills a child that begins with it: the first death may be the debt of an earlier one.
+    `Place.found` tells the work how many payloads that `counts` are in. `work` runs in a forked child, which may add `memory`
+    bytes of address space, and must make the same attempts in the same order every time. An attempt counts as fatal when
+    it kills a child that begins with it: the first death may be the debt of an earlier one.
     Raises RuntimeError with the child's traceback where the work itself is at fault.
     """
     place, task, first = Place(), 0, 0
@@ -100,7 +106,7 @@ def isolated(
         pid = os.fork()
         if pid == 0:
             receiver.close()
-            _child(tasks, work, place, (task, first, found[task]), sender)
+            _child(tasks, work, place, (task, first, found[task]), sender, memory)
         sender.close()
         try:
             for event in _events(receiver):
@@ -113,12 +119,12 @@ def isolated(
         status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         if status == 0:
             return
-        begun, (task, attempt) = (task, first), place.read()
+        begun, (task, attempt, seconds) = (task, first), place.read()
         if begun != (task, attempt):  # it was not the first of its child: give it one of its own
             first = attempt
             continue
         deaths[task] += 1
-        yield Death(task, attempt, _words(status))
+        yield Death(task, attempt, _words(status, seconds))
         task, first = (task, attempt + 1) if deaths[task] < DEATHS_OF_A_TASK else (task + 1, 0)
 
 
@@ -140,8 +146,9 @@ def _child(
     place: Place,
     start: tuple[int, int, int],
     sender: Connection,
+    memory: int,
 ) -> NoReturn:
-    _harmless()
+    _harmless(memory)
     try:
         task, first, found = start
         for number in range(task, len(tasks)):
@@ -156,7 +163,7 @@ def _child(
         os._exit(0)
 
 
-def _harmless() -> None:
+def _harmless(memory: int) -> None:
     """Make the child die quietly and alone: default signals, no core file, no words of C++, bounded memory."""
     for number in (signal.SIGPROF, signal.SIGALRM, signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
@@ -164,7 +171,7 @@ def _harmless() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     pages = Path("/proc/self/statm")
     if pages.exists():
-        limit = int(pages.read_text("ascii").split()[0]) * resource.getpagesize() + MEMORY_BYTES
+        limit = int(pages.read_text("ascii").split()[0]) * resource.getpagesize() + memory
         soft, hard = resource.getrlimit(resource.RLIMIT_AS)
         if soft == resource.RLIM_INFINITY:  # a child of a child keeps the limit that it was given
             resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
@@ -173,9 +180,9 @@ def _harmless() -> None:
     os.close(silence)
 
 
-def _words(status: int) -> str:
+def _words(status: int, seconds: float) -> str:
     if status in (-signal.SIGPROF, -signal.SIGALRM):
-        return f"no answer in {CPU_SECONDS:g} s"
+        return f"no answer in {seconds:g} s"
     return (
         f"the CPU kernel died of {signal.Signals(-status).name}" if status < 0 else f"it ended the process ({status})"
     )

@@ -50,7 +50,7 @@ def make_plan(
     chosen = catalogue.select(ops)
     build = open_target(target).build()
     bank = Bank(bank_folder, seed)
-    bank.build(dtypes, _print_progress)
+    bank.build(bank.missing(dtypes), _print_progress)
     cases = [
         case
         for operator in chosen

@@ -95,7 +95,7 @@ def derive(stock: Stock, wanted: Wanted, progress: Progress) -> None:
 def vary(stock: Stock, progress: Progress) -> None:
     """Add to the samples' variants the axes that the CPU accepts for them."""
     work = [(name, samples) for name, samples in sorted(stock.samples().items()) if samples]
-    for name, variants in spread_isolated(work, counting(progress, "varies")).items():
+    for name, variants in spread_isolated(work, stock.dtype, counting(progress, "varies")).items():
         entries = stock.entries[name]
         for label, more in variants.items():
             entries[label] = dataclasses.replace(entries[label], variants=(*entries[label].variants, *more))

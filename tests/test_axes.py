@@ -10,17 +10,17 @@ from neuron_ops.op_tests.axes import (
     AXES,
     accepted,
     apply,
-    axes_of,
     axis_named,
     choice,
     exclusions,
-    isolation,
     prepare,
     spread,
     spread_isolated,
+    spreading,
 )
-from neuron_ops.op_tests.axes.choice import AXES_OF_A_SAMPLE, WANTED
+from neuron_ops.op_tests.axes.choice import WANTED
 from neuron_ops.op_tests.axes.draws import distribution_message
+from neuron_ops.op_tests.axes.spreading import AXES_OF_A_SAMPLE
 from neuron_ops.op_tests.calls import perform, steps
 from neuron_ops.op_tests.packing import pack
 from neuron_ops.op_tests.records import BadInput, Case, Outcome
@@ -251,10 +251,21 @@ def test_a_kernel_that_reads_memory_it_did_not_write_is_not_accepted(monkeypatch
     assert not accepted(mul, "aten.mul.Tensor", sample, "transposed")
 
 
+def answered(op, samples):
+    """Return what `spread` finds with every trial made in this process."""
+    trials, answer = spread(op, str(op), torch.float32, list(samples)), None
+    while True:
+        try:
+            label, variant = trials.send(answer)
+        except StopIteration as end:
+            return end.value
+        answer = accepted(op, str(op), samples[label], variant)
+
+
 def test_every_axis_occurs_once_and_samples_share_them():
     op = torch.ops.aten.add.Tensor
     samples = {f"hand/{i}": pack([matrix(3, 4 + i), matrix(3, 4 + i)], {}) for i in range(8)}
-    found = spread(op, "aten.add.Tensor", samples)
+    found = answered(op, samples)
     names = [variant for variants in found.values() for variant in variants]
     assert len(names) == len(set(names))
     assert {
@@ -267,13 +278,10 @@ def test_every_axis_occurs_once_and_samples_share_them():
         "must_raise:shape",
     } <= set(names)
     assert max(len(variants) for variants in found.values()) <= AXES_OF_A_SAMPLE
-    alone = spread(op, "aten.add.Tensor", {"hand/0": samples["hand/0"]})
+    alone = answered(op, {"hand/0": samples["hand/0"]})
     assert {v for v in alone["hand/0"] if "large" not in v} == {
         v for v in names if "large" not in v
     }  # those depend on time
-    first = axes_of(op, "aten.add.Tensor", samples["hand/0"])
-    assert len(first) == AXES_OF_A_SAMPLE
-    assert not set(first) & set(axes_of(op, "aten.add.Tensor", samples["hand/0"], first))
 
 
 def test_trials_survive_a_kernel_that_ends_the_process(monkeypatch):
@@ -284,19 +292,25 @@ def test_trials_survive_a_kernel_that_ends_the_process(monkeypatch):
             ctypes.string_at(0)
         return variant in ("transposed", "expanded")
 
-    monkeypatch.setattr(isolation, "accepted", judge)
+    monkeypatch.setattr(spreading, "accepted", judge)
     work = [(name, {"hand/0": pack([matrix(3), matrix(3)], {})}) for name in ("aten.add.Tensor", "aten.mul.Tensor")]
-    found = spread_isolated(work)
+    found = spread_isolated(work, torch.float32)
     assert found == {name: {"hand/0": ("transposed", "expanded")} for name, _ in work}
+
+
+def test_a_result_too_large_for_any_case_is_not_computed(monkeypatch):
+    xor, sample = torch.ops.aten.logical_xor.default, pack([matrix(3, 1), matrix(1, 3)], {})
+    monkeypatch.setattr(choice, "perform", lambda *_: pytest.fail("computed 65537 x 65537 elements"))
+    assert not accepted(xor, str(xor), sample, "large:65537,all")
 
 
 def test_a_mistake_of_ours_in_a_trial_is_told(monkeypatch):
     def judge(op, overload, sample, variant):
         raise KeyError("ours")
 
-    monkeypatch.setattr(isolation, "accepted", judge)
+    monkeypatch.setattr(spreading, "accepted", judge)
     with pytest.raises(RuntimeError, match="KeyError: 'ours'"):
-        spread_isolated([("aten.add.Tensor", {"hand/0": pack([matrix(3), matrix(3)], {})})])
+        spread_isolated([("aten.add.Tensor", {"hand/0": pack([matrix(3), matrix(3)], {})})], torch.float32)
 
 
 def test_excluded_variants_have_reasons_and_match_something():

@@ -120,7 +120,7 @@ def test_a_recorder_that_fails_is_our_fault_with_its_last_words(monkeypatch, tmp
 
 def test_nothing_is_started_where_nothing_is_missing(small, monkeypatch):
     monkeypatch.setattr(banks.Bank, "_recording", lambda *_: pytest.fail("started a recorder"))
-    banks.Bank(small).build(["float32", "int8"], lambda *_: None)
+    banks.Bank(small).build(["float32", "int8"], lambda *_: None, axes=False)
 
 
 def test_all_means_every_dtype(monkeypatch, tmp_path, capsys):
@@ -130,8 +130,8 @@ def test_all_means_every_dtype(monkeypatch, tmp_path, capsys):
     )
     monkeypatch.setenv("NEURON_OPS_CACHE", str(tmp_path))
     assert main.run(["bank", "build", "--dtypes", "all", "--jobs", "3"]) == 0
-    assert main.run(["bank", "build", "--dtypes", "int8", "--axes"]) == 0
-    assert asked == [(list(banks.DTYPES), 3, False), (["int8"], 2, True)]
+    assert main.run(["bank", "build", "--dtypes", "int8", "--plain"]) == 0
+    assert asked == [(list(banks.DTYPES), 3, True), (["int8"], 2, False)]
     assert len(capsys.readouterr().out.splitlines()) == len(banks.DTYPES) + 1
 
 

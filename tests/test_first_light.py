@@ -12,12 +12,18 @@ from neuron_ops.op_tests import catalogue
 
 @pytest.fixture(scope="module")
 def sweep(cache, tmp_path_factory):
-    """A function that runs the sweep command and returns (its JSON, its database)."""
+    """A function that runs the sweep command over plain calls and returns (its JSON, its database)."""
+    environment = {
+        "PATH": "/usr/bin:/bin",
+        "HOME": str(tmp_path_factory.mktemp("home")),
+        "NEURON_OPS_CACHE": str(cache),
+    }
+    build = [sys.executable, "-m", "neuron_ops.cli", "bank", "build", "--plain", "--dtypes", "float32"]
+    subprocess.run(build, check=True, timeout=900, env=environment, capture_output=True)
 
     def run(*arguments):
         database = tmp_path_factory.mktemp("sweep") / "x.sqlite"
         command = [sys.executable, "-m", "neuron_ops.cli", "sweep", "--json", "--db", str(database), *arguments]
-        environment = {"PATH": "/usr/bin:/bin", "HOME": str(database.parent), "NEURON_OPS_CACHE": str(cache)}
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=900, env=environment)
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout), database

@@ -6,10 +6,10 @@ tensors, so that the reference and the device get the same arguments in the same
 
 from __future__ import annotations
 
-from neuron_ops.op_tests.axes.choice import accepted, axes_of, spread
-from neuron_ops.op_tests.axes.isolation import spread_isolated
+from neuron_ops.op_tests.axes.choice import accepted
+from neuron_ops.op_tests.axes.spreading import spread, spread_isolated
 from neuron_ops.op_tests.axes.table import AXES, Axis, Prepared, apply, axis_named, prepare
 
 __all__ = [
-    "AXES", "Axis", "Prepared", "accepted", "apply", "axes_of", "axis_named", "prepare", "spread", "spread_isolated",
+    "AXES", "Axis", "Prepared", "accepted", "apply", "axis_named", "prepare", "spread", "spread_isolated",
 ]  # fmt: skip

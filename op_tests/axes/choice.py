@@ -1,9 +1,8 @@
-"""Decides which variants the samples of an overload get: those that the CPU accepts, each axis on one of them."""
+"""Decides which variants an overload should have, and whether the CPU accepts one for a sample."""
 
 from __future__ import annotations
 
 import contextlib
-import math
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -21,22 +20,25 @@ from neuron_ops.op_tests.records import BadInput
 from neuron_ops.op_tests.tolerances import rows_for
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
-
     from neuron_ops.op_tests.packing import Sample
-
-AXES_OF_A_SAMPLE = 6
-"""Variants beside forward and backward that one sample gets while an overload has samples enough."""
-
-SAMPLES_TRIED = 3
-"""Samples of an overload on which a variant is tried before it is given up."""
 
 # Processor time, so that the choice does not depend on what else the machine does.
 _SECONDS = {"large": 0.01, "backward_large": 0.02, "random": 0.05}
 _MOST_SECONDS = 0.2
 
-_FILLS = (0x11, 0x5A, 0xA5)
-"""What memory holds before each of the three runs."""
+DEADLY_SECONDS = 0.3
+"""Processor time after which a trial is ended with its process: a call that takes this long is far beyond its limit."""
+
+_FILLS = (0x11, 0xA5)
+"""What memory holds before each run; the sample itself has three runs behind it."""
+
+GEOMETRY_DTYPES = frozenset({torch.float32, torch.bfloat16, torch.int64, torch.bool})
+"""Dtypes in which every axis is looked for: a float, a half, an integer, and what masks are. Geometry, aliasing, refusals of
+dimensions and gradients depend on the kernel's way through memory and not on the other ten dtypes, whose trials would
+take as long again."""
+
+_OF_EVERY_DTYPE = ("special", "scalar", "large:257", "out_wrong_dtype", "must_raise:dtype", "random")
+"""Beginnings of the variants that say something about the dtype itself: they are looked for in all fourteen."""
 
 LARGEST_RESULT = 1 << 20
 """Elements that one output may have; with stride 0 it may have more than there is memory for."""
@@ -65,50 +67,8 @@ _REFUSALS = (RuntimeError, TypeError, ValueError, IndexError, AssertionError, At
 """What PyTorch raises for a call that it does not accept (NotImplementedError is a RuntimeError)."""
 
 
-def axes_of(
-    op: torch._ops.OpOverload, overload: str, sample: Sample, taken: Collection[str] = ()
-) -> tuple[str, ...]:  # fmt: skip
-    """Return variants beside forward and backward for a sample: what the CPU accepts and repeats, at most AXES_OF_A_SAMPLE.
-
-    `taken` are variants that other samples of the overload and dtype have: what they prove is not repeated. Calls kernels
-    with odd arguments, which may end the process: see `spread_isolated`.
-    """
-    found: list[str] = []
-    for alternatives in _wanted(op, overload):
-        if len(found) >= AXES_OF_A_SAMPLE:
-            break
-        if not any(variant in taken for variant in alternatives):
-            found += _first(alternatives, lambda variant: accepted(op, overload, sample, variant))
-    return tuple(found)
-
-
-def spread(
-    op: torch._ops.OpOverload,
-    overload: str,
-    samples: Mapping[str, Sample],
-    accepts: Callable[[str, str], bool] | None = None,
-) -> dict[str, tuple[str, ...]]:
-    """Return label → variants: every axis that the CPU accepts for one of the samples, on the one that has the fewest.
-
-    `accepts` judges (label, variant); the default calls the CPU in this process, see `axes_of`.
-    """
-    judge = accepts or (lambda label, variant: accepted(op, overload, samples[label], variant))
-    found: dict[str, list[str]] = {label: [] for label in samples}
-    room = max(AXES_OF_A_SAMPLE, math.ceil(len(WANTED) / max(len(samples), 1)))
-    for alternatives in _wanted(op, overload):
-        free = sorted((label for label in found if len(found[label]) < room), key=lambda label: len(found[label]))
-        for label in free[:SAMPLES_TRIED]:
-            if taken := _first(alternatives, lambda variant, label=label: judge(label, variant)):  # type: ignore[misc]
-                found[label] += taken
-                break
-    return {label: tuple(variants) for label, variants in found.items()}
-
-
-def _first(alternatives: tuple[str, ...], accepts: Callable[[str], bool]) -> list[str]:
-    return next(([variant] for variant in alternatives if accepts(variant)), [])
-
-
-def _wanted(op: torch._ops.OpOverload, overload: str) -> list[tuple[str, ...]]:
+def wanted(op: torch._ops.OpOverload, overload: str, dtype: torch.dtype) -> list[tuple[str, ...]]:
+    """Return the rows of WANTED that make sense for an overload and dtype, without what is excluded for it."""
     seeded = torch.Tag.nondeterministic_seeded in op.tags
     kind = kind_of(op)
     undefined = _undefined(overload)
@@ -121,7 +81,8 @@ def _wanted(op: torch._ops.OpOverload, overload: str) -> list[tuple[str, ...]]:
             return seeded
         return not (name == "repeat" and (seeded or undefined)) and (kind == "out" or not name.startswith("out_"))
 
-    kept = [alternatives for alternatives in WANTED if sensible(alternatives[0])]
+    everywhere = dtype in GEOMETRY_DTYPES
+    kept = [row for row in WANTED if sensible(row[0]) and (everywhere or row[0].startswith(_OF_EVERY_DTYPE))]
     return [tuple(v for v in alternatives if reason_against(overload, v) is None) for alternatives in kept]
 
 
@@ -133,7 +94,7 @@ def _undefined(overload: str) -> bool:
 
 
 def accepted(op: torch._ops.OpOverload, overload: str, sample: Sample, variant: str) -> bool:
-    """Return whether the CPU does the same three times over dirtied memory, and what the axis expects.
+    """Return whether the CPU does the same each time over dirtied memory, and what the axis expects.
 
     That is to raise for axes of refusals, and else a result, within the time that a case may cost.
     """
@@ -143,17 +104,34 @@ def accepted(op: torch._ops.OpOverload, overload: str, sample: Sample, variant: 
         return False
     if axis_named(variant).must_raise:
         return _is_refused(op, overload, prepared, variant) and _returns(op, overload, Prepared(sample), "forward")
+    if "large" in variant and _grows(prepared):
+        return False
     runs: list[list[Observation]] = []
     for fill in _FILLS:
         start = time.process_time()
         with contextlib.suppress(*_REFUSALS):
             runs.append(_run(op, overload, prepared, variant, fill=fill))
-        limit = _SECONDS.get(variant.partition(":")[0], _MOST_SECONDS)
-        if not runs or time.process_time() - start > limit or _too_large(runs[0]):
+        if (
+            not runs
+            or time.process_time() - start > _SECONDS.get(variant.partition(":")[0], _MOST_SECONDS)
+            or _too_large(runs[0])
+        ):
             return False
-    if len(runs) < 3 or not all(_agree(overload, runs[0], other) for other in runs[1:]):
+    if len(runs) < len(_FILLS) or not all(_agree(overload, runs[0], other) for other in runs[1:]):
         return False
     return _says_something(op, overload, prepared, variant, runs[0])
+
+
+def _grows(prepared: Prepared) -> bool:
+    """Return whether the arguments broadcast to too many elements, such as a row against a column of 65537.
+
+    Asked before the CPU computes it: in float32 such results took three quarters of the time of all trials.
+    """
+    shapes = [torch.Size(tensor["shape"]) for tensor in prepared.sample.tensors()]
+    try:
+        return torch.broadcast_shapes(*shapes).numel() > LARGEST_RESULT
+    except RuntimeError:  # they do not broadcast
+        return False
 
 
 def _run(
