@@ -38,11 +38,10 @@ def build(dtypes: str, jobs: int, axes: bool, seed: int) -> None:
     Example: neuron-ops bank build --dtypes all
     """
     from neuron_ops.coverage_db.settings import load_settings
-    from neuron_ops.op_tests.bank import DTYPES, Bank, bank_file
-    from neuron_ops.op_tests.plan import check_dtypes
+    from neuron_ops.op_tests.bank import Bank, bank_file
+    from neuron_ops.op_tests.plan import dtypes_named
 
-    names = list(DTYPES) if dtypes.strip() == "all" else [n.strip() for n in dtypes.split(",") if n.strip()]
-    check_dtypes(names)
+    names = dtypes_named([name.strip() for name in dtypes.split(",") if name.strip()])
     folder = load_settings().cache_folder
     with _bar() if sys.stderr.isatty() else _lines() as progress:
         Bank(folder, seed).build(names, progress, jobs=jobs, axes=axes)

@@ -69,7 +69,7 @@ def _plants(ctx: click.Context, param: click.Parameter, value: Sequence[str]) ->
     help="core, all, or comma-separated globs of overloads, such as 'aten.add.*,aten.mm.default'.",
 )  # fmt: skip
 @click.option(
-    "--dtypes", default="float32,bfloat16", show_default=True, callback=_names, help="Comma-separated dtypes."
+    "--dtypes", default="float32,bfloat16", show_default=True, callback=_names, help="Comma-separated dtypes, or all."
 )
 @click.option("--limit", type=click.IntRange(min=1), help="At most this many samples of one overload and dtype.")
 @click.option("--db", "database", metavar="URL", help="Database URL or SQLite file; default: that of the settings.")

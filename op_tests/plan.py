@@ -29,13 +29,15 @@ class Plan:
     cases: tuple[Case, ...]
 
 
-def check_dtypes(dtypes: Sequence[str]) -> None:
-    """Raise BadInput for a dtype that cannot be swept."""
+def dtypes_named(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the dtypes of those names, each once; `all` stands for every one. Raises BadInput for an unknown dtype."""
+    dtypes = tuple(dict.fromkeys(dtype for name in names for dtype in (DTYPES if name == "all" else (name,))))
     for dtype in dtypes:
         if dtype not in DTYPES:
             near = difflib.get_close_matches(dtype, DTYPES, n=1)
             hint = f"did you mean {near[0]}?" if near else "choose one with --dtypes"
-            raise BadInput(f"unknown dtype {dtype!r}; expected one of {', '.join(DTYPES)}; {hint}")
+            raise BadInput(f"unknown dtype {dtype!r}; expected all, or one of {', '.join(DTYPES)}; {hint}")
+    return dtypes
 
 
 def make_plan(
@@ -46,7 +48,7 @@ def make_plan(
     `limit` is the most samples of one overload and dtype. While recording, progress goes to standard output as lines
     ``["p", done, total, text]``. Raises BadInput for unknown targets, operators and dtypes and for an empty plan.
     """
-    check_dtypes(dtypes)
+    dtypes = dtypes_named(dtypes)
     chosen = catalogue.select(ops)
     build = open_target(target).build()
     bank = Bank(bank_folder, seed)

@@ -131,7 +131,7 @@ def test_all_means_every_dtype(monkeypatch, tmp_path, capsys):
     monkeypatch.setenv("NEURON_OPS_CACHE", str(tmp_path))
     assert main.run(["bank", "build", "--dtypes", "all", "--jobs", "3"]) == 0
     assert main.run(["bank", "build", "--dtypes", "int8", "--plain"]) == 0
-    assert asked == [(list(banks.DTYPES), 3, True), (["int8"], 2, False)]
+    assert asked == [(banks.DTYPES, 3, True), (("int8",), 2, False)]
     assert len(capsys.readouterr().out.splitlines()) == len(banks.DTYPES) + 1
 
 
