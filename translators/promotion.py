@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 F = TypeVar("F", bound="Callable[..., torch.Tensor]")
+G = TypeVar("G", bound="Callable[..., Any]")
 
 
 def refuse_complex(*values: Any) -> None:
@@ -73,6 +74,27 @@ def binary(function: F) -> F:
     def call(self: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
         a, b, result = pair(self, other, to_float=True)
         return function(a, b).to(result)
+
+    return call  # type: ignore[return-value]
+
+
+def widened(function: G) -> G:
+    """Return `function` with half-precision tensor arguments in float32 and its results back in the promoted dtype."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        refuse_complex(*args, *kwargs.values())
+        tensors = [v for v in (*args, *kwargs.values()) if isinstance(v, torch.Tensor)]
+        result = functools.reduce(torch.promote_types, (t.dtype for t in tensors if t.is_floating_point()), torch.uint8)
+        inner = computing(result)
+        if inner == result:
+            return function(*args, **kwargs)
+
+        def wide(value: Any) -> Any:
+            return value.to(inner) if isinstance(value, torch.Tensor) and value.is_floating_point() else value
+
+        found = function(*map(wide, args), **{k: wide(v) for k, v in kwargs.items()})
+        return found.to(result) if isinstance(found, torch.Tensor) else tuple(f.to(result) for f in found)
 
     return call  # type: ignore[return-value]
 
