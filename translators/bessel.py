@@ -163,7 +163,6 @@ def _j_near(order: int, x: torch.Tensor) -> torch.Tensor:
 def _j(order: int, x: torch.Tensor) -> torch.Tensor:
     a = x.abs()
     value = torch.where(a <= 5, _j_near(order, torch.clamp_max(a, 5)), _waves(order, torch.clamp_min(a, 5))[0])
-    value = torch.where(torch.isinf(a), 0.0, value)
     return _odd(value, x) if order else value
 
 
@@ -190,7 +189,6 @@ def _y(order: int, x: torch.Tensor) -> torch.Tensor:
     else:
         low = near * polynomial(z, _Y1) + (2 / math.pi) * (log * _j_near(1, near) - 1 / near)
     value = torch.where(x <= 5, low, _waves(order, torch.clamp_min(x, 5))[1])
-    value = torch.where(torch.isinf(x), 0.0, value)
     return torch.where(x == 0, -math.inf, torch.where(x < 0, math.nan, value))
 
 

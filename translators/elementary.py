@@ -25,8 +25,9 @@ _ATAN = (8.05374449538e-2, -1.38776856032e-1, 1.99777106478e-1, -3.33329491539e-
 def log1p(self: torch.Tensor) -> torch.Tensor:
     """Return log(1 + x) without cancellation near zero."""
     u = 1 + self
-    corrected = torch.log(u) * (self / (u - 1))
-    return torch.where(u == 1, self, torch.where(torch.isinf(u), u, corrected))
+    log = torch.log(u)
+    corrected = log * (self / (u - 1))
+    return torch.where(u == 1, self, torch.where(torch.isinf(u), log, corrected))
 
 
 @translator("aten.expm1.default", source=_KAHAN)

@@ -16,8 +16,8 @@ _ERFCX = (
     -6.33636765e-06, 1.84972549e-05, 4.42318194e-05, -0.000284234386, 0.000299650446, 0.0017510616, -0.00974927011,
     0.028364161, -0.0586927306, 0.0923039218, -0.108804012, 0.0822767759, 0.00358541926, -0.1402406, 1.23751263,
 )  # fmt: skip
-# |ndtri(p)| / y in 1/y with y = √(-2 log p), p ≤ 0.1; fit.
-_NDTRI = (978.773363, -3217.23955, 4756.52038, -4186.67138, 2450.46502, -1011.52821, 306.74341, -71.7215026, 14.5700118, -3.86268032, -0.0387758777, 1.00032554)  # fmt: skip
+# |ndtri(p)| / y in 1/y - 1/4 with y = √(-2 log p), p ≤ 0.1; fit.
+_NDTRI = (-306.235261, 162.751591, -28.1090853, 5.98539936, -3.95497247, 2.1426595, -1.25879312, 0.972597351, -1.08983646, -0.972391477, 0.850298149)  # fmt: skip
 _SHEPHERD = "Shepherd & Laframboise 1981"
 _HALF_ROOT = math.sqrt(0.5)
 
@@ -67,7 +67,7 @@ def special_ndtri(self: torch.Tensor) -> torch.Tensor:
     upper = self > 0.5
     tail = torch.where(upper, 1 - self, self)
     y = torch.sqrt(-2 * torch.log(tail))
-    size = y * polynomial(1 / y, _NDTRI)
+    size = y * polynomial(1 / y - 0.25, _NDTRI)
     middle = math.sqrt(2) * torch.erfinv(2 * self - 1)
     value = torch.where(tail > 0.1, middle, torch.where(upper, size, -size))
     return torch.where(self == 0, -math.inf, torch.where(self == 1, math.inf, value))

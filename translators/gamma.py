@@ -57,9 +57,11 @@ def lgamma(self: torch.Tensor) -> torch.Tensor:
     near = a < 0.5
     inner = torch.where(near, self + 1, a)
     value = _lgamma_above_half(inner)
-    mirrored = math.log(math.pi) - torch.log(a * _sine_of_pi(a).abs()) - value
+    sine = _sine_of_pi(a).abs()
+    mirrored = math.log(math.pi) - torch.log(a * sine) - value
     value = torch.where(near, value - torch.log(a), torch.where(self < 0, mirrored, value))
-    return torch.where(torch.isinf(self), math.inf, value) + 0.0  # no -0 at 1 and 2
+    pole = torch.isinf(self) | ((sine == 0) & (self <= 0))
+    return torch.where(pole, math.inf, value) + 0.0  # no -0 at 1 and 2
 
 
 @translator("aten.digamma.default", source="DLMF 5.5.2, 5.5.4, 5.11.2")
