@@ -18,7 +18,7 @@ _EUCLID_STEPS = {torch.uint8: 13, torch.int8: 12, torch.int16: 24, torch.int32: 
 """Steps after which Euclid's algorithm has ended for the widest pair: consecutive Fibonacci numbers (Lamé 1844)."""
 
 
-def _promoted(self: torch.Tensor, other: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.dtype]:
+def _promoted(self: Any, other: Any) -> tuple[torch.Tensor, torch.Tensor, torch.dtype]:
     refuse_complex(self, other)
     result = torch.result_type(self, other)
     self, other = together(self, other)
@@ -270,3 +270,9 @@ def nan_to_num(
     filled = torch.where(torch.isnan(self), 0.0 if nan is None else nan, self)
     filled = torch.where(self == math.inf, bounds.max if posinf is None else posinf, filled)
     return torch.where(self == -math.inf, bounds.min if neginf is None else neginf, filled)
+
+
+@translator("aten.rsub.Tensor", source=_DEFINITION)
+def rsub(self: torch.Tensor, other: torch.Tensor, *, alpha: Any = 1) -> torch.Tensor:
+    """Return other - alpha · self."""
+    return torch.sub(other, self, alpha=alpha)

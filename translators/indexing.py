@@ -56,16 +56,23 @@ def put(self: torch.Tensor, index: torch.Tensor, source: torch.Tensor, accumulat
     return torch.empty_like(self).copy_(written.view(self.shape))
 
 
+def _value(value: Any, like: torch.Tensor) -> torch.Tensor:
+    """Return a 0-dim tensor beside `like`; a Python kernel receives a number where the tensor was made of one."""
+    if isinstance(value, torch.Tensor):
+        return value.to(device=like.device, dtype=like.dtype)
+    return torch.full((), value, dtype=like.dtype, device=like.device)
+
+
 @translator("aten.masked_fill.Tensor", source=_DEFINITION)
 def masked_fill(self: torch.Tensor, mask: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
     """Return self with the value where the mask is set."""
-    return torch.where(mask, value.to(device=self.device, dtype=self.dtype), self)
+    return torch.where(mask, _value(value, self), self)
 
 
 @translator("aten.masked_fill_.Tensor", source=_DEFINITION)
 def masked_fill_(self: torch.Tensor, mask: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
     """Write the value into self where the mask is set."""
-    return self.copy_(torch.where(mask, value.to(device=self.device, dtype=self.dtype), self))
+    return self.copy_(torch.where(mask, _value(value, self), self))
 
 
 def _index_filled(self: torch.Tensor, dim: int, index: torch.Tensor, value: Any) -> torch.Tensor:
@@ -83,17 +90,17 @@ def _index_filled(self: torch.Tensor, dim: int, index: torch.Tensor, value: Any)
 @translator("aten.index_fill_.int_Scalar", source=_DEFINITION)
 def index_fill_scalar(self: torch.Tensor, dim: int, index: torch.Tensor, value: Any) -> torch.Tensor:
     """Write one number into the slices of self that index names."""
-    return self.copy_(_index_filled(self, dim, index, torch.full((), value, dtype=self.dtype, device=self.device)))
+    return self.copy_(_index_filled(self, dim, index, _value(value, self)))
 
 
 @translator("aten.index_fill_.int_Tensor", source=_DEFINITION)
 def index_fill_tensor(self: torch.Tensor, dim: int, index: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
     """Write a 0-dim tensor's value into the slices of self that index names."""
-    if value.dim():
+    if isinstance(value, torch.Tensor) and value.dim():
         raise RuntimeError(
             f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.dim()} dimension(s)."
         )
-    return self.copy_(_index_filled(self, dim, index, value.to(device=self.device, dtype=self.dtype)))
+    return self.copy_(_index_filled(self, dim, index, _value(value, self)))
 
 
 def _masked_scattered(self: torch.Tensor, mask: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
@@ -246,4 +253,12 @@ def unfold_backward(grad_in: torch.Tensor, input_sizes: Sequence[int], dim: int,
     for place in range(size):
         at = torch.arange(windows, dtype=torch.int64, device=grad_in.device) * step + place
         grad = torch.index_add(grad, dim, at, grad_in.select(-1, place))
+    return grad
+
+
+@translator("aten.select_backward.default", source="definition")
+def select_backward(grad_output: torch.Tensor, input_sizes: Sequence[int], dim: int, index: int) -> torch.Tensor:
+    """Return zeros of the input's size with the gradient in the slice that was selected."""
+    grad = grad_output.new_zeros(list(input_sizes))
+    grad.select(dim, index).copy_(grad_output)
     return grad

@@ -33,18 +33,22 @@ def floating(dtype: torch.dtype) -> torch.dtype:
     return dtype if dtype.is_floating_point else torch.get_default_dtype()
 
 
-def together(self: torch.Tensor, other: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return both on one device: a 0-dim host tensor, which ATen allows beside device tensors, is moved."""
-    if self.device == other.device:
-        return self, other
-    if self.dim() == 0 and self.device.type == "cpu":
-        return self.to(other.device), other
-    return self, other.to(self.device)
+def together(self: Any, other: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return both as tensors on one device.
+
+    ATen allows a 0-dim host tensor beside device tensors; where it comes from a number, a Python kernel receives the number.
+    """
+    tensors = [v for v in (self, other) if isinstance(v, torch.Tensor)]
+    device = next((t.device for t in tensors if t.device.type != "cpu"), torch.device("cpu"))
+    dtype = torch.result_type(self, other)
+    a, b = (
+        v.to(device) if isinstance(v, torch.Tensor) else torch.full((), v, dtype=dtype, device=device)
+        for v in (self, other)
+    )
+    return a, b
 
 
-def pair(
-    self: torch.Tensor, other: torch.Tensor, *, to_float: bool = False
-) -> tuple[torch.Tensor, torch.Tensor, torch.dtype]:
+def pair(self: Any, other: Any, *, to_float: bool = False) -> tuple[torch.Tensor, torch.Tensor, torch.dtype]:
     """Return both inputs in the dtype to compute in, and the dtype of the result."""
     refuse_complex(self, other)
     result = torch.result_type(self, other)

@@ -158,3 +158,42 @@ def trace(self: torch.Tensor) -> torch.Tensor:
     if self.dim() != 2:
         raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {self.dim()}")
     return torch.sum(torch.diagonal(self))
+
+
+@translator("aten.norm.Scalar", source="definition, by linalg_vector_norm")
+def norm(self: torch.Tensor, p: Any = 2) -> torch.Tensor:
+    """Return the p-norm of all elements."""
+    return _norm(self, p, [], False, None)
+
+
+@translator("aten.norm.ScalarOpt_dtype", source="definition, by linalg_vector_norm")
+def norm_dtype(self: torch.Tensor, p: Any, *, dtype: torch.dtype) -> torch.Tensor:
+    """Return the p-norm of all elements, computed in dtype."""
+    return _norm(self, p, [], False, dtype)
+
+
+@translator("aten.norm.ScalarOpt_dim", source="definition, by linalg_vector_norm")
+def norm_dim(self: torch.Tensor, p: Any, dim: list[int], keepdim: bool = False) -> torch.Tensor:
+    """Return p-norms along dims."""
+    return _norm(self, p, dim, keepdim, None)
+
+
+@translator("aten.norm.ScalarOpt_dim_dtype", source="definition, by linalg_vector_norm")
+def norm_dim_dtype(self: torch.Tensor, p: Any, dim: list[int], keepdim: bool, *, dtype: torch.dtype) -> torch.Tensor:
+    """Return p-norms along dims, computed in dtype."""
+    return _norm(self, p, dim, keepdim, dtype)
+
+
+def _norm(self: torch.Tensor, p: Any, dim: list[int], keepdim: bool, dtype: torch.dtype | None) -> torch.Tensor:
+    refuse_complex(self)
+    return torch.linalg.vector_norm(self, 2 if p is None else p, list(dim) or None, keepdim, dtype=dtype)
+
+
+@translator("aten.renorm.default", source=_DEFINITION)
+def renorm(self: torch.Tensor, p: Any, dim: int, maxnorm: Any) -> torch.Tensor:
+    """Return self with those slices along dim scaled down whose p-norm is above maxnorm."""
+    refuse_complex(self)
+    x = self.to(computing(self.dtype))
+    others = [d for d in range(self.dim()) if d != dim % self.dim()]
+    norms = torch.linalg.vector_norm(x, p, others, True)
+    return torch.where(norms > maxnorm, x * (maxnorm / (norms + 1e-7)), x).to(self.dtype)

@@ -164,7 +164,7 @@ def _search(ordered: torch.Tensor, values: torch.Tensor, right: bool) -> torch.T
 
 def _placed(
     ordered: torch.Tensor,
-    values: torch.Tensor,
+    values: Any,
     right: bool,
     side: str | None,
     sorter: torch.Tensor | None,
@@ -270,3 +270,9 @@ def isin_scalar_tensor(
     """Return whether one number is among the elements, 0-dim."""
     found = (test_elements == element).any()
     return ~found if invert else found
+
+
+@translator("aten.argsort.stable", source=_SORT)
+def argsort_stable(self: torch.Tensor, *, stable: bool, dim: int = -1, descending: bool = False) -> torch.Tensor:
+    """Return the int64 indices that sort self."""
+    return sort_stable(self, stable=stable, dim=dim, descending=descending)[1]
