@@ -12,8 +12,18 @@ from neuron_ops.translators.promotion import computing, refuse_complex
 from neuron_ops.translators.registry import translator
 
 
+def _product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """Return a @ b for matrices or batches; integers, which the device's matrix unit does not take, by sums of products."""
+    if a.dtype.is_floating_point:
+        inner = computing(a.dtype)
+        return torch.matmul(a.to(inner), b.to(inner))
+    return torch.sum(a.unsqueeze(-1) * b.unsqueeze(-3), -2, dtype=a.dtype)
+
+
 def _joined(self: torch.Tensor, product: torch.Tensor, beta: Any, alpha: Any, dtype: torch.dtype) -> torch.Tensor:
-    """Return beta · self + alpha · product; with beta zero, NaN in self does not count."""
+    """Return beta · self + alpha · product; with beta zero, NaN in self does not count. Integers take integer factors."""
+    if not dtype.is_floating_point:
+        beta, alpha = int(beta), int(alpha)
     scaled = product if alpha == 1 else product * alpha
     if beta != 0:
         own = self.to(product.dtype)
@@ -27,8 +37,7 @@ def baddbmm(
 ) -> torch.Tensor:
     """Return beta · self + alpha · (batch1 @ batch2) for each matrix."""
     refuse_complex(self, beta, alpha)
-    inner = computing(self.dtype)
-    return _joined(self, torch.bmm(batch1.to(inner), batch2.to(inner)), beta, alpha, self.dtype)
+    return _joined(self, _product(batch1, batch2), beta, alpha, self.dtype)
 
 
 @translator("aten.addbmm.default", source="definition, by one mm")
@@ -37,10 +46,9 @@ def addbmm(
 ) -> torch.Tensor:
     """Return beta · self + alpha · Σ (batch1 @ batch2)."""
     refuse_complex(self, beta, alpha)
-    inner = computing(self.dtype)
     wide = batch1.permute(1, 0, 2).reshape(batch1.size(1), -1)
     tall = batch2.reshape(-1, batch2.size(2))
-    return _joined(self, torch.mm(wide.to(inner), tall.to(inner)), beta, alpha, self.dtype)
+    return _joined(self, _product(wide, tall), beta, alpha, self.dtype)
 
 
 @translator("aten._addmm_activation.default", source="definition, by addmm")
