@@ -39,4 +39,4 @@ def masked_softmax_backward(
     hidden = mask.to(torch.bool)
     grad, probability = grad_output.to(inner), torch.where(hidden, 0.0, output.to(inner))
     total = torch.sum(grad * probability, grad_output.dim() - 1 if dim is None else dim, keepdim=True)
-    return (probability * (grad - total)).to(grad_output.dtype)
+    return torch.where(hidden, 0.0, probability * (grad - total)).to(grad_output.dtype)

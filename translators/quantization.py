@@ -109,8 +109,8 @@ def learnable_per_channel(
 def _gradients(
     grad: torch.Tensor, self: torch.Tensor, scale: torch.Tensor, zero: torch.Tensor, low: int, high: int
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return the gradients by element of input, scale and zero point."""
-    grad = grad.to(torch.promote_types(grad.dtype, scale.dtype))
+    """Return the gradients by element of input, scale and zero point: float32 for halves, as ATen's."""
+    grad, self, scale = (t.to(computing(t.dtype)) for t in (grad, self, scale))
     levels = _levels(self, scale, zero)
     below, above = levels < low, levels > high
     outside = below | above

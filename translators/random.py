@@ -300,3 +300,42 @@ def rrelu_with_noise_out(
 ) -> torch.Tensor:
     """Do what rrelu_with_noise does into out."""
     return out.resize_(self.shape).copy_(rrelu_with_noise(self, noise, lower, upper, training, generator))
+
+
+_ATTEMPTS = 8
+"""Candidates drawn at once where each is refused with at most 5 %: all refused in fewer than 4 of 10^11."""
+
+
+def _first_accepted(candidates: torch.Tensor, accepted: torch.Tensor) -> torch.Tensor:
+    """Return for each place the first of the candidates [attempts, ...] that was accepted."""
+    first = torch.argmax(accepted.to(torch.float32), 0, keepdim=True)
+    return torch.gather(candidates, 0, first).squeeze(0)
+
+
+def _gamma(shape: torch.Tensor, generator: Generator) -> torch.Tensor:
+    """Return float32 gamma numbers of those shape parameters; below one by a power of a uniform number."""
+    small = shape < 1
+    d = torch.where(small, shape + 1, shape) - 1 / 3
+    many = torch.Size((_ATTEMPTS, *shape.shape))
+    x = philox.normal(many, shape.device, generator)
+    v = 1 + x / torch.sqrt(9 * d)
+    v = v * v * v
+    positive = torch.clamp_min(v, 1e-30)
+    limit = 0.5 * x * x + d - d * v + d * torch.log(positive)
+    accepted = (v > 0) & (torch.log(philox.positive(many, shape.device, generator)) < limit)
+    boost = torch.log(philox.positive(shape.shape, shape.device, generator)) / torch.where(small, shape, 1.0)
+    value = d * _first_accepted(positive, accepted)
+    return torch.clamp_min(torch.where(small, value * torch.exp(boost), value), torch.finfo(torch.float32).tiny)
+
+
+@translator("aten._standard_gamma.default", source=f"{_PHILOX}; Marsaglia & Tsang 2000, eight candidates at once")
+def standard_gamma(self: torch.Tensor, generator: Generator = None) -> torch.Tensor:
+    """Return gamma numbers with the shape parameters in self."""
+    return _gamma(self.to(torch.float32), generator).to(self.dtype)
+
+
+@translator("aten._sample_dirichlet.default", source=f"{_PHILOX}; Marsaglia & Tsang 2000")
+def sample_dirichlet(self: torch.Tensor, generator: Generator = None) -> torch.Tensor:
+    """Return points of the simplex with the concentrations along the last dimension of self."""
+    parts = _gamma(self.to(torch.float32), generator)
+    return (parts / torch.sum(parts, -1, keepdim=True)).to(self.dtype)
