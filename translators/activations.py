@@ -213,6 +213,7 @@ def prelu_kernel_backward(
 @widened
 def log_sigmoid_forward(self: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Return log(sigmoid(x)) and exp(-|x|) for the gradient."""
+    self = self.contiguous()  # both results are, whatever the input's strides
     small = torch.exp(-self.abs())
     return torch.clamp_max(self, 0) - torch.log1p(small), small
 

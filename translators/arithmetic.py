@@ -113,8 +113,10 @@ def lcm(self: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
     if dtype not in _EUCLID_STEPS:
         raise NotImplementedError(f"lcm is not defined for {dtype}")
     divisor = _gcd(*torch.broadcast_tensors(a, b))
+    if dtype in (torch.int8, torch.int16):
+        a, b = a.abs(), b.abs()  # ATen takes the absolute value in 32 bits, before the product is cut to the dtype
     multiple = torch.floor_divide(a, torch.where(divisor == 0, 1, divisor)) * b
-    return multiple.abs() if dtype != torch.uint8 else multiple
+    return multiple.abs() if dtype in (torch.int32, torch.int64) else multiple
 
 
 def _bits_of(dtype: torch.dtype) -> torch.dtype:
