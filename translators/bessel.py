@@ -64,9 +64,12 @@ def _scaled_i(order: int, a: torch.Tensor) -> torch.Tensor:
 
 
 def _i(order: int, a: torch.Tensor) -> torch.Tensor:
-    """Return I of order 0 or 1 for a ≥ 0; exp is applied in halves, so that it overflows only where the result does."""
+    """Return I of order 0 or 1 for a ≥ 0; NaN at infinity, as ATen.
+
+    exp is applied in halves, so that it overflows only where the result does.
+    """
     half = torch.exp(a / 2)
-    return torch.where(torch.isinf(a), math.inf, _scaled_i(order, a) * half * half)
+    return _scaled_i(order, a) * half * half
 
 
 def _odd(size: torch.Tensor, x: torch.Tensor) -> torch.Tensor:

@@ -41,8 +41,8 @@ def cumprod(self: torch.Tensor, dim: int, *, dtype: torch.dtype | None = None) -
     result = _summing(self.dtype, dtype)
     x = self.to(computing(result))
     if x.dim() == 0 or x.numel() == 0:
-        return x.to(result).clone()
-    return torch.empty_like(self, dtype=result).copy_(_scanned(x, dim, torch.mul))
+        return x.to(result, memory_format=torch.contiguous_format, copy=True)
+    return _scanned(x, dim, torch.mul).to(result).contiguous()
 
 
 @translator("aten._logcumsumexp.default", source=_SCAN)
@@ -51,7 +51,7 @@ def logcumsumexp(self: torch.Tensor, dim: int) -> torch.Tensor:
     refuse_complex(self)
     if self.dim() == 0 or self.numel() == 0:
         return self.clone()
-    return torch.empty_like(self).copy_(_scanned(self.to(computing(self.dtype)), dim, torch.logaddexp))
+    return _scanned(self.to(computing(self.dtype)), dim, torch.logaddexp).to(self.dtype).contiguous()
 
 
 def _extreme(self: torch.Tensor, values: torch.Tensor, indices: torch.Tensor, dim: int, *, largest: bool) -> None:
@@ -92,8 +92,10 @@ def cummin_helper(self: torch.Tensor, values: torch.Tensor, indices: torch.Tenso
 
 
 def product(x: torch.Tensor, dim: int) -> torch.Tensor:
-    """Return the product along dim (kept, size one) of x (dim ≥ 1), by halves."""
+    """Return the product along dim (kept, size one) of x (dim ≥ 1), by halves; memory of its own."""
     n = x.size(dim)
+    if n == 1:
+        return x.clone()
     if n == 0:
         shape = list(x.shape)
         shape[dim] = 1
@@ -115,7 +117,7 @@ def prod_dim(self: torch.Tensor, dim: int, keepdim: bool = False, *, dtype: torc
     if x.dim() == 0:
         return x.to(result).clone()
     total = product(x, dim)
-    return (total if keepdim else total.squeeze(dim)).to(result).contiguous().clone()
+    return (total if keepdim else total.squeeze(dim)).to(result).contiguous()
 
 
 @translator("aten.prod.default", source="definition, by halves")
@@ -123,4 +125,4 @@ def prod(self: torch.Tensor, *, dtype: torch.dtype | None = None) -> torch.Tenso
     """Return the product of all elements."""
     refuse_complex(self)
     result = _summing(self.dtype, dtype)
-    return product(self.reshape(-1).to(computing(result)), 0).view(()).to(result).clone()
+    return product(self.reshape(-1).to(computing(result)), 0).view(()).to(result)
