@@ -111,7 +111,7 @@ def _gradients(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return the gradients by element of input, scale and zero point: float32 for halves, as ATen's."""
     grad, self, scale = (t.to(computing(t.dtype)) for t in (grad, self, scale))
-    levels = _levels(self, scale, zero)
+    levels = _levels(self, scale, zero.to(self.dtype))  # here, unlike forward, ATen adds before it rounds
     below, above = levels < low, levels > high
     outside = below | above
     restored = (torch.clamp(levels, low, high) - zero) * scale
