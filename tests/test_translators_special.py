@@ -4,10 +4,10 @@ import math
 
 import pytest
 import torch
-from neuron_ops.translators import bessel, errors, gamma, polynomials, registry
+from neuron_ops.translators import bessel, errors, gamma, incomplete, polynomials, registry
 from translator_calls import same, specials
 
-MODULES = (bessel, errors, gamma, polynomials)  # imported for their registrations
+MODULES = (bessel, errors, gamma, incomplete, polynomials)  # imported for their registrations
 
 # name → (low, high, largest error relative to the value, or to `floor` near zeros)
 RANGES = {
@@ -118,3 +118,17 @@ def test_hermite_of_tensor_degrees(name):
 @pytest.mark.parametrize("n", [-2, 0, 1, 2, 9])
 def test_polynomials_of_number_degrees(name, n):
     same(f"aten.special_{name}.n_scalar", torch.tensor([-1.0, 0.0, 0.25, 1.0, 3.0]), n, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["igamma", "igammac"])
+def test_incomplete_gamma(name):
+    g = torch.Generator().manual_seed(6)
+    a = torch.exp(torch.rand(8000, generator=g) * 14 - 5)
+    x = a * torch.exp(torch.randn(8000, generator=g) * torch.where(a > 20, 0.2, 1.2))
+    op = registry.resolve(f"aten.{name}.default")
+    got, want = registry.REGISTRY[f"aten.{name}.default"].function(a, x).double(), op(a.double(), x.double())
+    error = ((got - want).abs() / want.clamp_min(1e-25)).max()
+    assert error < 4e-5
+    assert (got - want).abs().max() < 2e-6
+    edge = torch.tensor([0.0, 1.0, -1.0, math.nan, math.inf, -math.inf, 0.5, 20.0, 1e4])
+    same(f"aten.{name}.default", edge[:, None], edge, rtol=1e-5, atol=1e-6)

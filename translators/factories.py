@@ -80,7 +80,8 @@ def _inclusive(start: Any, end: Any, step: Any, dtype: torch.dtype, device: torc
     inner = torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
     if not inner.is_floating_point:
         start, step = int(start), int(step)
-    return (torch.arange(count, dtype=inner, device=device) * step + start).to(dtype)
+    places = torch.arange(count, dtype=inner, device=device)
+    return torch.add(places * step, start).to(dtype)
 
 
 @translator("aten.range.step", source="definition")

@@ -84,7 +84,7 @@ def normal_tensor_tensor(mean: torch.Tensor, std: torch.Tensor, *, generator: Ge
 
 
 def _spread(mean: Any, std: Any, shape: torch.Size, like: torch.Tensor, generator: Generator) -> torch.Tensor:
-    return (philox.normal(shape, like.device, generator) * std + mean).to(like.dtype)
+    return torch.add(philox.normal(shape, like.device, generator) * std, mean).to(like.dtype)
 
 
 @translator("aten.bernoulli_.float", source=_PHILOX)

@@ -186,7 +186,8 @@ def norm_dim_dtype(self: torch.Tensor, p: Any, dim: list[int], keepdim: bool, *,
 
 def _norm(self: torch.Tensor, p: Any, dim: list[int], keepdim: bool, dtype: torch.dtype | None) -> torch.Tensor:
     refuse_complex(self)
-    return torch.linalg.vector_norm(self, 2 if p is None else p, list(dim) or None, keepdim, dtype=dtype)
+    norms: torch.Tensor = torch.linalg.vector_norm(self, 2 if p is None else p, list(dim) or None, keepdim, dtype=dtype)
+    return norms
 
 
 @translator("aten.renorm.default", source=_DEFINITION)

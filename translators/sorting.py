@@ -256,7 +256,7 @@ def isin_tensor_scalar(
     invert: bool = False,
 ) -> torch.Tensor:
     """Return which elements equal one number."""
-    return elements != test_element if invert else elements == test_element
+    return torch.ne(elements, test_element) if invert else torch.eq(elements, test_element)
 
 
 @translator("aten.isin.Scalar_Tensor", source="definition")
@@ -268,7 +268,7 @@ def isin_scalar_tensor(
     invert: bool = False,
 ) -> torch.Tensor:
     """Return whether one number is among the elements, 0-dim."""
-    found = (test_elements == element).any()
+    found = torch.eq(test_elements, element).any()
     return ~found if invert else found
 
 
