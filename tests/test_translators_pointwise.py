@@ -96,6 +96,11 @@ def test_shifts():
     same("aten.__irshift__.Tensor", torch.tensor([8, 9]), torch.tensor([1, 2]))
 
 
+def test_floor_division_in_place():
+    same("aten.floor_divide_.Tensor", torch.tensor([7, -7, 9]), torch.tensor(2))
+    same("aten.floor_divide_.Tensor", torch.tensor([7.5, -7.5]), torch.tensor([2.0, 0.0]))
+
+
 def test_numbers_first():
     same("aten.pow.Scalar", 2, torch.tensor([0, 3]))
     same("aten.pow.Scalar", -1.5, torch.tensor([0.0, 2.0, 3.0]))

@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from neuron_ops.translators import philox, random, registry
+from neuron_ops.translators import philox, poisson, random, registry
 
 N = 40_000
 
@@ -123,6 +123,16 @@ def test_other_distributions():
         _close(random.standard_gamma(torch.full((N,), shape)), shape, math.sqrt(shape), places=8)
     parts = random.sample_dirichlet(torch.tensor([1.0, 2.0, 5.0]).expand(N, 3))
     assert (parts.mean(0) - torch.tensor([0.125, 0.25, 0.625])).abs().max() < 0.006
+
+
+@pytest.mark.parametrize("rate", [0.4, 9.5, 10.5, 300.0])
+def test_poisson(rate):
+    x = poisson.poisson(torch.full((N,), rate)).double()
+    _close(x, rate, math.sqrt(rate), places=6)
+    skew = ((x - rate) ** 3).mean() / rate**1.5
+    assert abs(skew - 1 / math.sqrt(rate)) < 0.15
+    assert torch.equal(x, x.round())
+    assert (poisson.poisson(torch.zeros(5)) == 0).all()
 
 
 def test_permutations():

@@ -4,10 +4,10 @@ import math
 
 import pytest
 import torch
-from neuron_ops.translators import histograms, ordering, products, reductions, scans, sorting
+from neuron_ops.translators import histograms, ordering, products, reductions, scans, segments, sorting
 from translator_calls import same, shapes, specials
 
-MODULES = (histograms, products, reductions, scans, sorting)  # imported for their registrations
+MODULES = (histograms, products, reductions, scans, segments, sorting)  # imported for their registrations
 ROWS = torch.tensor([[3.0, 1.0, math.nan, 1.0, -math.inf, 3.0], [0.0, -0.0, 2.0, math.nan, math.nan, math.inf]])
 
 
@@ -167,3 +167,15 @@ def test_histograms():
     points = x.view(3, 2)
     same("aten._histogramdd_from_bin_cts.default", points, [2, 3])
     same("aten._histogramdd_bin_edges.default", points, [2, 3])
+
+
+@pytest.mark.parametrize("reduce", ["sum", "mean", "prod", "max", "min"])
+@pytest.mark.parametrize("initial", [None, 2.0])
+def test_segments(reduce, initial):
+    data = torch.tensor([[1.0, 0.0], [2.0, 3.0], [2.0, math.nan], [4.0, -5.0], [0.5, 6.0]])
+    for at in ({"lengths": torch.tensor([2, 0, 3])}, {"offsets": torch.tensor([0, 2, 2, 5])}):
+        same("aten.segment_reduce.default", data, reduce, **at, axis=0, unsafe=True, initial=initial)
+        finite = data.nan_to_num(3.0)
+        out = torch.segment_reduce(finite, reduce, **at, axis=0, unsafe=True, initial=initial)
+        grad = torch.arange(1.0, 7.0).view(3, 2)
+        same("aten._segment_reduce_backward.default", grad, out, finite, reduce, **at, axis=0, initial=initial)

@@ -278,3 +278,9 @@ def nan_to_num(
 def rsub(self: torch.Tensor, other: torch.Tensor, *, alpha: Any = 1) -> torch.Tensor:
     """Return other - alpha · self."""
     return torch.sub(other, self, alpha=alpha)
+
+
+@translator("aten.floor_divide_.Tensor", source="definition; the functional form has another overload name")
+def floor_divide_(self: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """Divide self in place, rounded down."""
+    return self.copy_(torch.floor_divide(self, other))

@@ -36,8 +36,8 @@ def _gap(mu: torch.Tensor) -> torch.Tensor:
     return torch.where(mu.abs() <= _NEAR, near * near * polynomial(near, _SQUARED_GAP), mu - torch.log1p(mu))
 
 
-def _weight(a: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-    """Return x^a · exp(-x) / Γ(a + 1)."""
+def poisson_weight(a: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    """Return x^a · exp(-x) / Γ(a + 1), x > 0: the chance of a where x are expected."""
     large = torch.clamp_min(a, 10)
     inverse = 1 / large
     correction = inverse / 12 - inverse * inverse * inverse / 360
@@ -53,7 +53,7 @@ def _lower_series(a: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     for n in range(1, _SERIES_TERMS):
         term = term * (ratio / (a + n))
         total = total + term
-    return total * _weight(a, x)
+    return total * poisson_weight(a, x)
 
 
 def _upper_fraction(a: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
@@ -69,7 +69,7 @@ def _upper_fraction(a: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
         d = 1 / (factor * d + b)
         c = b + factor / c
         total = total * d * c
-    return total * a * _weight(a, x)
+    return total * a * poisson_weight(a, x)
 
 
 def _upper_small(a: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
