@@ -94,6 +94,17 @@ def test_scans(dim):
             same("aten.cumprod.default", x, dim)
 
 
+def test_results_have_memory_of_their_own():
+    for x in (torch.ones(1, 3), torch.ones(1)):
+        for got in (
+            scans.cumprod(x, 0),
+            scans.logcumsumexp(x, 0),
+            scans.prod_dim(x, 0),
+            scans.prod(x[:1].reshape(-1)[:1]),
+        ):
+            assert got.untyped_storage().data_ptr() != x.untyped_storage().data_ptr()
+
+
 def test_products():
     for x in (ROWS, ROWS[:0], torch.tensor([[1, 2, 3], [4, 5, 6]]), torch.tensor(2.0), torch.tensor([True, False])):
         same("aten.prod.default", x)

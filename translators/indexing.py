@@ -251,8 +251,8 @@ def unfold_backward(grad_in: torch.Tensor, input_sizes: Sequence[int], dim: int,
         return grad_in.reshape(()).clone()
     windows = grad_in.size(dim)
     for place in range(size):
-        at = torch.arange(windows, dtype=torch.int64, device=grad_in.device) * step + place
-        grad = torch.index_add(grad, dim, at, grad_in.select(-1, place))
+        taken = torch.ops.aten.slice.Tensor(grad, dim, place, place + (windows - 1) * step + 1, step)
+        taken.add_(grad_in.select(-1, place))
     return grad
 
 

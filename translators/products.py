@@ -62,5 +62,8 @@ def addmm_activation(
     use_gelu: bool = False,
 ) -> torch.Tensor:
     """Return relu, or gelu, of addmm."""
-    total = torch.addmm(self, mat1, mat2, beta=beta, alpha=alpha)
+    if mat1.dtype.is_floating_point:
+        total = torch.addmm(self, mat1, mat2, beta=beta, alpha=alpha)
+    else:
+        total = _joined(self, _product(mat1, mat2), beta, alpha, self.dtype)
     return torch.nn.functional.gelu(total) if use_gelu else torch.relu(total)

@@ -126,14 +126,21 @@ def _below(shape: torch.Size, count: int, device: torch.device, generator: Gener
     return (words if count == 2**31 else torch.remainder(words, count)).view(shape)
 
 
+def _unbounded(dtype: torch.dtype) -> int:
+    """Return one more than the largest number of the dtype; of floats, the largest up to which they have all integers."""
+    if dtype in _WHOLE:
+        return 2 ** _WHOLE[dtype] + 1
+    if dtype not in _LARGEST:
+        raise NotImplementedError(f"random_ without an upper bound on {dtype} needs more than 32 bits")
+    return _LARGEST[dtype] + 1
+
+
 @translator("aten.random_.from", source=_PHILOX)
 def random_from(self: torch.Tensor, from_: int, to: int | None, *, generator: Generator = None) -> torch.Tensor:
     """Fill self with integers in [from, to)."""
     refuse_complex(self)
     if to is None:
-        if self.dtype not in _LARGEST:
-            raise NotImplementedError(f"random_ without an upper bound on {self.dtype} needs more than 32 bits")
-        to = _LARGEST[self.dtype] + 1
+        to = _unbounded(self.dtype)
     if from_ >= to:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={from_} >= to={to}")
     if max(abs(from_), abs(to - 1)) >= 2**31:
@@ -150,8 +157,6 @@ def random_to(self: torch.Tensor, to: int, *, generator: Generator = None) -> to
 @translator("aten.random_.default", source=_PHILOX)
 def random_(self: torch.Tensor, *, generator: Generator = None) -> torch.Tensor:
     """Fill self with integers from 0 to the largest of its dtype; floats to the largest count without gaps."""
-    if self.dtype in _WHOLE:
-        return random_from(self, 0, 2 ** _WHOLE[self.dtype] + 1, generator=generator)
     return random_from(self, 0, None, generator=generator)
 
 

@@ -19,6 +19,8 @@ _SCAN = "Hillis & Steele 1986"
 
 def _scanned(x: torch.Tensor, dim: int, combine: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> torch.Tensor:
     """Return the inclusive scan of x (dim ≥ 1) along dim; combine takes the earlier part first."""
+    if x.size(dim) <= 1:
+        return x.clone()
     n, gap = x.size(dim), 1
     while gap < n:
         joined = combine(x.narrow(dim, 0, n - gap), x.narrow(dim, gap, n - gap))
