@@ -44,7 +44,7 @@ def _counted(
     flat = torch.zeros(rows.size(0), dtype=torch.int64, device=rows.device)
     for d, edge in enumerate(edges):
         x = rows[:, d].contiguous()
-        inside = inside & (x >= edge[0]) & (x <= edge[-1])
+        inside = inside & (x >= edge[:1]) & (x <= edge[-1:])
         place = torch.searchsorted(edge, x, right=True) - 1
         flat = flat * sizes[d] + torch.clamp(place, 0, sizes[d] - 1)
     share = torch.ones_like(rows[:, 0]) if weight is None else weight.reshape(-1).to(rows.dtype)
