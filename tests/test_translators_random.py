@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from neuron_ops.translators import philox, poisson, random, registry
+from neuron_ops.translators import counting, philox, random, registry
 
 N = 40_000
 
@@ -127,12 +127,22 @@ def test_other_distributions():
 
 @pytest.mark.parametrize("rate", [0.4, 9.5, 10.5, 300.0])
 def test_poisson(rate):
-    x = poisson.poisson(torch.full((N,), rate)).double()
+    x = counting.poisson(torch.full((N,), rate)).double()
     _close(x, rate, math.sqrt(rate), places=6)
     skew = ((x - rate) ** 3).mean() / rate**1.5
     assert abs(skew - 1 / math.sqrt(rate)) < 0.15
     assert torch.equal(x, x.round())
-    assert (poisson.poisson(torch.zeros(5)) == 0).all()
+    assert (counting.poisson(torch.zeros(5)) == 0).all()
+
+
+@pytest.mark.parametrize(("trials", "chance"), [(5.0, 0.3), (1000.0, 0.004), (30.0, 0.5), (400.0, 0.9), (1e5, 0.25)])
+def test_binomial(trials, chance):
+    x = counting.binomial(torch.full((N,), trials), torch.tensor(chance)).double()
+    deviation = math.sqrt(trials * chance * (1 - chance))
+    _close(x, trials * chance, deviation, places=6)
+    assert 0 <= x.min() <= x.max() <= trials
+    ends = counting.binomial(torch.tensor([7.0, 7.0, 0.0]), torch.tensor([0.0, 1.0, 0.5]))
+    assert ends.tolist() == [0.0, 7.0, 0.0]
 
 
 def test_permutations():
