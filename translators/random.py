@@ -129,7 +129,7 @@ def _below(shape: torch.Size, count: int, device: torch.device, generator: Gener
 def _unbounded(dtype: torch.dtype) -> int:
     """Return one more than the largest number of the dtype; of floats, the largest up to which they have all integers."""
     if dtype in _WHOLE:
-        return 2 ** _WHOLE[dtype] + 1
+        return (1 << _WHOLE[dtype]) + 1
     if dtype not in _LARGEST:
         raise NotImplementedError(f"random_ without an upper bound on {dtype} needs more than 32 bits")
     return _LARGEST[dtype] + 1
