@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import time
 import warnings
 from dataclasses import dataclass
@@ -233,4 +234,5 @@ def open_session(target: str, bank_folder: Path, plants: Mapping[str, str]) -> S
 def prepare_fork(bank_folder: Path) -> None:
     """Do once, before children are forked, what each would do at its first case; touches no device."""
     rows_for("aten.add.Tensor", "float32")  # compiles the globs of all exceptions (30 ms)
+    importlib.import_module("torch.fx.experimental.symbolic_shapes")  # the first gradient imports it (200 ms)
     check_ahead(bank_folder)

@@ -1,6 +1,6 @@
 """Decides how activation functions and their gradients are computed from comparisons, exp, sigmoid and tanh.
 
-Imported by translators.install. Gradients at the kinks and results for NaN are those of ATen's CPU kernels.
+Imported by translators.installation. Gradients at the kinks and results for NaN are those of ATen's CPU kernels.
 """
 
 from __future__ import annotations

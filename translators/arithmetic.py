@@ -1,6 +1,6 @@
 """Decides how comparisons of two tensors, remainders, shifts and operations on a number's bits are computed.
 
-Imported by translators.install.
+Imported by translators.installation.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Decides how Bessel functions, modified ones included, and the Airy function are computed from sin, cos, exp and log.
 
-Imported by translators.install. Float32 accuracy, absolute near the zeros. The coefficients are least squares at Chebyshev
+Imported by translators.installation. Float32 accuracy, absolute near the zeros. The coefficients are least squares at Chebyshev
 nodes against values of 30 digits; the forms are those of the asymptotic expansions and of the ascending series.
 """
 

@@ -1,6 +1,6 @@
 """Decides how Poisson and binomial numbers are drawn: by inversion for means below ten, by a batch of candidates above.
 
-Imported by translators.install.
+Imported by translators.installation.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Decides how elementary functions that a device lacks are computed from exp, log, sin, cos, sqrt and arithmetic.
 
-Imported by translators.install. Accuracy: a few units in the last place of float32; float64 inputs are served with the
+Imported by translators.installation. Accuracy: a few units in the last place of float32; float64 inputs are served with the
 accuracy of the polynomials, about 1e-7, where one is used (the device computes float64 as float32).
 """
 

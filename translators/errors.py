@@ -1,6 +1,6 @@
 """Decides how the error function's relatives are computed from exp, log, erf and erfinv.
 
-Imported by translators.install. Float32 accuracy.
+Imported by translators.installation. Float32 accuracy.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Decides how sequences, index pairs and windows are made on a device that has arange and full.
 
-Imported by translators.install.
+Imported by translators.installation.
 """
 
 from __future__ import annotations

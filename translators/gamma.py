@@ -1,6 +1,6 @@
 """Decides how the gamma function's relatives are computed: lgamma, digamma, polygamma, the Hurwitz zeta function.
 
-Imported by translators.install. Float32 accuracy. Polynomials named "fit" are least squares at Chebyshev nodes against 30
+Imported by translators.installation. Float32 accuracy. Polynomials named "fit" are least squares at Chebyshev nodes against 30
 digits; their largest relative error is below 1e-8.
 """
 

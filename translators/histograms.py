@@ -1,6 +1,6 @@
 """Decides how histograms are counted: the bin of each value by bisection, the counts by a scattered sum.
 
-Imported by translators.install. Where no range is given, the edges are computed from the values on the device.
+Imported by translators.installation. Where no range is given, the edges are computed from the values on the device.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Decides how the regularized incomplete gamma functions are computed: series, continued fraction, uniform expansion.
 
-Imported by translators.install. All three are computed for every element, each with arguments held in its own region, and
+Imported by translators.installation. All three are computed for every element, each with arguments held in its own region, and
 each element takes the one of its region: no value is read. About 550 launches, so a transfer may be cheaper for few elements.
 """
 

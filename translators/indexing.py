@@ -1,6 +1,6 @@
 """Decides how elements are taken, put, filled, rolled and reduced by index.
 
-Imported by translators.install. Reductions by index other than sums compare every index with every place: memory grows with
+Imported by translators.installation. Reductions by index other than sums compare every index with every place: memory grows with
 the product of both, and no host synchronization is needed.
 """
 

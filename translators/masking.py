@@ -1,6 +1,6 @@
 """Decides how softmax under a mask is computed.
 
-Imported by translators.install.
+Imported by translators.installation.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Decides how fused optimizer steps and loss scaling are computed tensor by tensor, without reading a value on the host.
 
-Imported by translators.install. The functional overloads are PyTorch's composites over the in-place ones written here. A step
+Imported by translators.installation. The functional overloads are PyTorch's composites over the in-place ones written here. A step
 with found_inf set leaves everything as it was, as ATen's kernels do; the caller counts steps.
 """
 

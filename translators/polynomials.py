@@ -1,6 +1,6 @@
 """Decides how the orthogonal polynomials of torch.special are computed when the degree is a tensor or a number.
 
-Imported by translators.install. The degree is never read: Chebyshev polynomials of all four kinds come from doubling formulas
+Imported by translators.installation. The degree is never read: Chebyshev polynomials of all four kinds come from doubling formulas
 over the degree's bits and, from degree 64, from trigonometric or hyperbolic functions; Hermite polynomials end at degree 128
 by ATen's own rule. Laguerre and Legendre polynomials are here for a degree that is a number only: with a tensor the length
 of their recurrence depends on its values.

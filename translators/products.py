@@ -1,6 +1,6 @@
 """Decides how matrix products joined with a sum or an activation are computed from bmm and mm.
 
-Imported by translators.install.
+Imported by translators.installation.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Decides how fake quantization is computed: rounding to a grid and back, with masks and gradients.
 
-Imported by translators.install.
+Imported by translators.installation.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Decides how random numbers of each distribution are made from the words of translators.philox.
 
-Imported by translators.install. Functional and out= variants, rand, randn, randint and dropout are PyTorch's composites
+Imported by translators.installation. Functional and out= variants, rand, randn, randint and dropout are PyTorch's composites
 over the in-place overloads written here. Results of float64 tensors carry the 24 bits of float32.
 """
 

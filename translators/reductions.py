@@ -1,6 +1,6 @@
 """Decides how extremes with their places, variances, and counts are reduced.
 
-Imported by translators.install.
+Imported by translators.installation.
 """
 
 from __future__ import annotations

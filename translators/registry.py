@@ -1,6 +1,6 @@
 """Decides what a translator is: one function for one overload, checked against the schema when it is registered.
 
-Needs torch. Imported by every family file and by translators.install.
+Needs torch. Imported by every family file and by translators.installation.
 """
 
 from __future__ import annotations
@@ -53,6 +53,15 @@ def resolve(overload: str) -> torch._ops.OpOverload:
         ) from None
     assert isinstance(found, torch._ops.OpOverload)
     return found
+
+
+def exists(overload: str) -> bool:
+    """Return whether this torch knows the overload."""
+    try:
+        resolve(overload)
+    except Unregistrable:
+        return False
+    return True
 
 
 def translator(*overloads: str, source: str) -> Callable[[F], F]:

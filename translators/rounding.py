@@ -1,6 +1,6 @@
 """Decides how values are rounded to integers on a device that has ceil and trunc only.
 
-Imported by translators.install.
+Imported by translators.installation.
 """
 
 from __future__ import annotations

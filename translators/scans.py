@@ -1,6 +1,6 @@
 """Decides how running products, extremes and log-sums, and products of whole dimensions, are computed in log steps.
 
-Imported by translators.install. A scan of n elements takes log2(n) rounds (Hillis & Steele 1986).
+Imported by translators.installation. A scan of n elements takes log2(n) rounds (Hillis & Steele 1986).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Decides how segments of a dimension are reduced, with their gradients.
 
-Imported by translators.install. Every element is compared with every segment, so lengths are never read on the host; memory
+Imported by translators.installation. Every element is compared with every segment, so lengths are never read on the host; memory
 grows with the product of both.
 """
 

@@ -1,6 +1,6 @@
 """Decides how sorted results, selected elements and places in sorted sequences are computed.
 
-Imported by translators.install. unique and bincount are not here: the sizes of their results depend on values.
+Imported by translators.installation. unique and bincount are not here: the sizes of their results depend on values.
 """
 
 from __future__ import annotations

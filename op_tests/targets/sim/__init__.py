@@ -40,7 +40,7 @@ def _install() -> tuple[kernels.State, list[torch.library.Library]]:
             f"a backend named {name!r} already owns PyTorch's PrivateUse1 key in this process; expected none; "
             "start a fresh process with TORCH_DEVICE_BACKEND_AUTOLOAD=0"
         )
-    _setup_privateuseone_for_python_backend(memory.DEVICE, backend_module=runtime.DeviceModule())
+    _setup_privateuseone_for_python_backend(memory.DEVICE, backend_module=runtime.DeviceModule(state))
     memory.patch_storages()
     libraries = [*kernels.register(state), *runtime.register_autocast(), runtime.register_attention()]
     return state, libraries

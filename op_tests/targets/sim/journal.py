@@ -19,7 +19,7 @@ class Entry:
     """One overload that reached the device's dispatch key.
 
     `route` is None where nothing could serve it, and for a composite, whose route is that of the entries below it.
-    `view` marks calls that only change geometry. `claims_native` is what the tracking calls say of a fallback that hides.
+    `translated` marks the call of a translator. `view` marks calls that only change geometry. `claims_native` is what the tracking calls say of a fallback that hides.
     """
 
     overload: str
@@ -27,6 +27,7 @@ class Entry:
     route: Route | None = None
     reason: FallbackReason | None = None
     composite: bool = False
+    translated: bool = False
     view: bool = False
     unsupported: bool = False
     claims_native: bool = False
@@ -38,6 +39,10 @@ class Entry:
             yield self
         for entry in self.below:
             yield from entry.leaves()
+
+    def has_translation(self) -> bool:
+        """Return whether a translator served this entry or one below it."""
+        return self.translated or any(entry.has_translation() for entry in self.below)
 
 
 class Journal:
@@ -109,6 +114,8 @@ def summarize(overload: str, entries: Sequence[Entry]) -> Served:
         route, reason = None, None
     else:
         route = worst_route(leaf.route for leaf in working if leaf.route is not None) or Route.NATIVE
+        if route is Route.NATIVE and any(entry.has_translation() for entry in entries):
+            route = Route.TRANSLATED
         reason = next((leaf.reason for leaf in working if leaf.route is Route.FALLBACK), None)
     return Served(
         route=route,

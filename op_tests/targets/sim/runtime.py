@@ -8,15 +8,30 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from neuron_ops.op_tests.targets.sim import memory
+from neuron_ops.op_tests.targets.sim.journal import Entry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from neuron_ops.op_tests.targets.sim.kernels import State
 
 AUTOCAST_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
 
 class DeviceModule:
     """What `torch.neuron` is: one device, synchronous, random numbers from the CPU generator (as on the real one)."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def native_overloads(self) -> frozenset[str]:
+        """Return what the device has a kernel of its own for. neuron_ops.translators asks: the dispatcher does not know."""
+        registrations = self._state.profile.registrations
+        return frozenset(name for name, registration in registrations.items() if not registration.host)
+
+    def translated_call(self, overload: str) -> contextlib.AbstractContextManager[None]:
+        """Return a context in which calls count as the parts of a translator of `overload`."""
+        return self._state.journal.inside(Entry(overload, None, composite=True, translated=True))
 
     def is_available(self) -> bool:
         """Return True."""

@@ -1,0 +1,120 @@
+"""Decides how the in-place and out= forms of an overload follow from its functional form, by schema and not by hand.
+
+Imported by translators.sources.
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+
+def written(op: torch._ops.OpOverload) -> tuple[str, ...]:
+    """Return the names of the arguments that a call changes, in the order of the schema."""
+    return tuple(a.name for a in op._schema.arguments if a.alias_info is not None and a.alias_info.is_write)
+
+
+def functional_of(op: torch._ops.OpOverload) -> torch._ops.OpOverload | None:
+    """Return the overload that computes the same and changes nothing, or None where there is none.
+
+    It is the one of the same packet (without the trailing underscore) whose parameters are those of `op` less its outs.
+    """
+    changed = written(op)
+    outs = _outs(op)
+    if not changed or (not outs and changed != ("self",)):
+        return None
+    namespace, _, packet = op._schema.name.partition("::")
+    wanted = [_parameter(a) for a in op._schema.arguments if a.name not in outs]
+    found = getattr(getattr(torch.ops, namespace), packet if outs else packet.removesuffix("_"), None)
+    for name in found.overloads() if found is not None else ():
+        other: torch._ops.OpOverload = getattr(found, name)
+        if not written(other) and [_parameter(a) for a in other._schema.arguments] == wanted:
+            return other
+    return None
+
+
+def derive(op: torch._ops.OpOverload, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the in-place or out= form of `function`, which is the functional form of `op` (see `functional_of`)."""
+    outs = _outs(op)
+    return _out_form(outs, function) if outs else _in_place_form(function)
+
+
+def _outs(op: torch._ops.OpOverload) -> tuple[str, ...]:
+    arguments = {a.name: a for a in op._schema.arguments}
+    return tuple(name for name in written(op) if arguments[name].kwarg_only)
+
+
+def _parameter(argument: torch.Argument) -> tuple[str, str, bool]:
+    return argument.name, str(argument.type), argument.kwarg_only
+
+
+def _out_form(outs: Sequence[str], function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        given = [kwargs.pop(name) for name in outs]
+        results = function(*args, **kwargs)
+        # All results exist before the first out is written: an out may share memory with an input.
+        for out, result in zip(given, results if len(outs) > 1 else (results,), strict=True):
+            _write(out, result)
+        if isinstance(given[0], torch.Tensor):
+            return tuple(given) if len(given) > 1 else given[0]
+        return None
+
+    return call
+
+
+def _write(out: Any, result: Any) -> None:
+    if isinstance(out, torch.Tensor):
+        _castable(result, out)
+        resize_out(out, result)
+        out.copy_(result)
+    else:
+        for one, other in zip(out, result, strict=True):
+            _write(one, other)
+
+
+def resize_out(out: torch.Tensor, result: torch.Tensor) -> None:
+    """Give `out` the shape of `result`, with its strides where the shape changed, and ATen's warning where it had elements."""
+    if out.shape == result.shape:
+        return
+    if out.numel():
+        warnings.warn(
+            f"An output with one or more elements was resized since it had shape {list(out.shape)}, which does not match "
+            f"the required output shape {list(result.shape)}. This behavior is deprecated.",
+            stacklevel=4,
+        )
+    out.resize_(result.shape)
+    # A meta copy keeps the strides of what is dense and does not overlap, and of nothing else.
+    if result.stride() != out.stride() and torch.empty_like(result, device="meta").stride() == result.stride():
+        out.as_strided_(result.shape, result.stride(), out.storage_offset())
+
+
+def _in_place_form(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        result = function(self, *args, **kwargs)
+        if not isinstance(self, torch.Tensor):  # a foreach form returns nothing
+            for one, other in zip(self, result, strict=True):
+                _castable(other, one)
+                one.copy_(other)
+            return None
+        _castable(result, self)
+        if result.shape != self.shape:
+            raise RuntimeError(
+                f"output with shape {list(self.shape)} doesn't match the broadcast shape {list(result.shape)}"
+            )
+        return self.copy_(result)
+
+    return call
+
+
+def _castable(result: torch.Tensor, out: torch.Tensor) -> None:
+    if not torch.can_cast(result.dtype, out.dtype):
+        names = [str(t.dtype).removeprefix("torch.") for t in (result, out)]
+        raise RuntimeError(f"result type {names[0]} can't be cast to the desired output type {names[1]}")
