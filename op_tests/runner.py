@@ -132,7 +132,7 @@ class Session:
     def _seed(self, device: str, seed: int) -> None:
         # torch.manual_seed keeps a formatted stack trace for every other kind of device: 2 ms and memory for ever
         # (torch 2.13), so the CPU's generator is seeded alone where no other one is used.
-        if device == "cpu" or self._target.same_generator:
+        if device == "cpu" or self._target.seeded_by_cpu:
             torch.default_generator.manual_seed(seed)
         else:
             torch.manual_seed(seed)

@@ -16,14 +16,14 @@ def one_thread():
     torch.set_num_threads(1)
 
 
-def write_bank(folder, samples, dtype="float32", seed=0):
-    """Write a bank file with samples {overload: [(args, kwargs), ...]}, all with both variants where one is functional."""
+def write_bank(folder, samples, dtype="float32", seed=0, variants=("forward",)):
+    """Write a bank file with samples {overload: [(args, kwargs), ...]}, all with the same variants."""
     path = banks.bank_file(folder, dtype, seed)
     path.parent.mkdir(parents=True, exist_ok=True)
     with banks.BankWriter(path, dtype, seed) as writer:
         for overload, calls in samples.items():
             for number, (args, kwargs) in enumerate(calls):
-                writer.add(overload, f"hand/{number}", pack(args, kwargs), ["forward"])
+                writer.add(overload, f"hand/{number}", pack(args, kwargs), variants)
     return folder
 
 

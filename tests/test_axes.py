@@ -525,7 +525,7 @@ class OtherGenerator:
 
     def __init__(self):
         self._target = open_target("sim")
-        self.same_generator = False
+        self.same_generator = self.seeded_by_cpu = False
 
     def __getattr__(self, name):
         return getattr(self._target, name)

@@ -29,7 +29,11 @@ if TYPE_CHECKING:
 RUNNER = "neuron_ops.op_tests.runner:open_session"
 ISOLATIONS = ("fork", "spawn")
 """How a child comes to be: forked from a process that has its imports done, or a new interpreter."""
-_TOUCH_NO_DEVICE = {"sim": "neuron_ops.op_tests.targets.sim", "cpu": "neuron_ops.op_tests.targets.cpu"}
+_TOUCH_NO_DEVICE = {
+    "sim": "neuron_ops.op_tests.targets.sim",
+    "sim+translators": "neuron_ops.op_tests.targets.translated",
+    "cpu": "neuron_ops.op_tests.targets.cpu",
+}
 # Modules of targets that may be imported before a fork; those of real devices are imported in each child.
 _TICK = 0.05  # seconds between two looks at a silent child: its memory, its deadline, a wish to stop
 _FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 TARGETS: dict[str, tuple[str, str]] = {
     "sim": ("neuron_ops.op_tests.targets.sim", "Sim"),
+    "sim+translators": ("neuron_ops.op_tests.targets.translated", "TranslatedSim"),
     "cpu": ("neuron_ops.op_tests.targets.cpu", "Cpu"),
 }
 """Name → (module, class). A new target is one module and one line here."""
@@ -28,12 +29,13 @@ class Target(Protocol):
     """What a target offers.
 
     `device` is the string for `.to()`. `same_generator` says that random numbers come from the CPU generator, so that
-    equal seeds give equal values. `compute_dtypes` maps a dtype to the narrower one in which the target computes it.
+    equal seeds give equal values; `seeded_by_cpu` that seeding that generator is enough to repeat what the device draws. `compute_dtypes` maps a dtype to the narrower one in which the target computes it.
     """
 
     name: str
     device: str
     same_generator: bool
+    seeded_by_cpu: bool
 
     @property
     def compute_dtypes(self) -> Mapping[torch.dtype, torch.dtype]:

@@ -18,6 +18,7 @@ class Cpu:
     name = "cpu"
     device = "cpu"
     same_generator = True
+    seeded_by_cpu = True
     compute_dtypes: Mapping[torch.dtype, torch.dtype] = {}
 
     def available(self) -> str | None:

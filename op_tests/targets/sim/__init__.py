@@ -83,6 +83,7 @@ class Sim:
     name = "sim"
     device = memory.DEVICE
     same_generator = True
+    seeded_by_cpu = True
 
     def available(self) -> str | None:
         """Return None: it needs nothing but torch."""

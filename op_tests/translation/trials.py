@@ -1,0 +1,216 @@
+"""Tries translations on the cases of the bank, on the simulated device, in children that may die."""
+
+from __future__ import annotations
+
+import collections
+import importlib
+import statistics
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import torch
+from neuron_ops.op_tests import catalogue
+from neuron_ops.op_tests.bank import Bank
+from neuron_ops.op_tests.isolation import Found, Place, isolated
+from neuron_ops.op_tests.records import Outcome, Route
+from neuron_ops.op_tests.runner import Session
+from neuron_ops.op_tests.targets.sim import Sim
+from neuron_ops.op_tests.targets.sim.journal import ALLOCATIONS
+from neuron_ops.translators import uninstall
+from neuron_ops.translators.installation import install_candidates
+from neuron_ops.translators.sources import Candidate, function_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from neuron_ops.op_tests.records import Case, Result
+
+    Installed = Mapping[str, tuple[str, tuple[str, ...] | None]]
+    """Overload → (source, dtypes) of the translators that trials run beside; None: in every dtype."""
+
+_MEMORY = 4 << 30  # bytes of address space that trials may add
+_SECONDS = 20.0  # of processor time that a case may take
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What to try: the translation of an overload from a source (None: what the device has), in dtypes, on how many cases."""
+
+    overload: str
+    source: str | None
+    dtypes: tuple[str, ...]
+    limit: int | None = None
+
+
+@dataclass(slots=True)
+class Report:
+    """What the cases of one dtype showed.
+
+    `cases` were applicable and `passed` of them passed. `host` are the overloads that the host computed in calls that are
+    not gradients; `parts` what the device ran; `failure` the first failure in words: the variant and the message.
+    `launches`: device calls a case, `bytes`: of the arguments' storages, both over forward cases.
+    """
+
+    trial: Trial
+    dtype: str
+    cases: int = 0
+    passed: int = 0
+    failure: str = ""
+    host: set[str] = field(default_factory=set)
+    backward_host: set[str] = field(default_factory=set)
+    parts: set[str] = field(default_factory=set)
+    launches: list[int] = field(default_factory=list)
+    bytes: list[int] = field(default_factory=list)
+    itself: bool = False
+
+    @property
+    def verified(self) -> bool:
+        """Return whether every case passed and none needed the host (gradients are overloads of their own)."""
+        return self.cases > 0 and self.passed == self.cases and not self.host and not self.itself
+
+    @property
+    def median_launches(self) -> int:
+        """Return the median number of device calls of a forward case."""
+        return round(statistics.median(self.launches)) if self.launches else 0
+
+    @property
+    def median_bytes(self) -> int:
+        """Return the median bytes of the arguments of a forward case."""
+        return round(statistics.median(self.bytes)) if self.bytes else 0
+
+
+class _Generating(Sim):
+    """The simulated device whose random numbers may come from a translator: values of draws are not the CPU's."""
+
+    same_generator = False
+
+
+def try_all(folder: Path, trials: Sequence[Trial], beside: Installed) -> Iterator[Report]:
+    """Yield a report for each dtype of each trial that has applicable cases.
+
+    `beside` are installed too, save that of the overload on trial. A case that ends its process fails its trial.
+    """
+    bench = _Bench(folder, beside)
+    dead: set[int] = set()
+
+    def work(task: int, place: Place) -> Iterator[Report]:
+        return iter(()) if task in dead else bench.reports(trials[task], place)
+
+    try:
+        for event in isolated(range(len(trials)), work, lambda _: False, memory=_MEMORY):
+            if isinstance(event, Found):
+                yield event.payload
+            else:
+                dead.add(event.task)  # one death is enough
+                trial = trials[event.task]
+                yield Report(trial, trial.dtypes[0], 1, 0, f"a call ended the process: {event.how}")
+    finally:
+        uninstall()
+
+
+class _Bench:
+    """The simulated device with the translators that trials run beside."""
+
+    def __init__(self, folder: Path, beside: Installed) -> None:
+        self._session, self._bank = Session(_Generating(), folder), Bank(folder)
+        self._beside = {
+            name: (Candidate(name, source, function), dtypes)
+            for name, (source, dtypes) in beside.items()
+            if (function := function_of(name, source)) is not None
+        }
+        install_candidates(self._beside.values())
+        importlib.import_module("torch.fx.experimental.symbolic_shapes")  # each child's first gradient would import it
+        catalogue.by_name()
+
+    def reports(self, trial: Trial, place: Place) -> Iterator[Report]:
+        """Yield the reports of one trial."""
+        torch.set_num_threads(1)
+        candidate: list[tuple[Candidate, None]] = []
+        if trial.source is not None:
+            uninstall([trial.overload])
+            if (function := function_of(trial.overload, trial.source)) is not None:
+                candidate = [(Candidate(trial.overload, trial.source, function), None)]
+        number = 0
+        with install_candidates(candidate, ()):
+            for dtype in trial.dtypes:
+                report = Report(trial, dtype)
+                for case in _cases(self._bank, trial, dtype):
+                    if place.starts(number, _SECONDS):
+                        _add(report, case, self._session.run(case), self._bank)
+                    number += 1
+                if report.cases:
+                    yield report
+        if trial.overload in self._beside:
+            install_candidates([self._beside[trial.overload]])
+
+
+def _cases(bank: Bank, trial: Trial, dtype: str) -> list[Case]:
+    """Return the cases of an overload; of more than the limit, some of each variant."""
+    cases = bank.cases(trial.overload, dtype)
+    if trial.limit is None or len(cases) <= trial.limit:
+        return cases
+    turns: collections.Counter[str] = collections.Counter()
+
+    def turn(case: Case) -> int:
+        turns[case.variant] += 1
+        return turns[case.variant]
+
+    return sorted(cases, key=turn)[: trial.limit]
+
+
+def _add(report: Report, case: Case, result: Result, bank: Bank) -> None:
+    if result.outcome is Outcome.NOT_APPLICABLE:
+        return
+    report.cases += 1
+    report.passed += result.outcome is Outcome.PASS
+    if result.outcome is not Outcome.PASS and not report.failure:
+        report.failure = f"{case.dtype} {case.variant} of {case.sample}: {(result.message or result.outcome)[:200]}"
+    gradient = case.variant.startswith("backward")
+    parts = result.parts
+    host = {part.overload for part in parts if part.route is Route.FALLBACK or part.route is None}
+    if result.route is Route.FALLBACK and not parts:
+        host.add(report.trial.overload)
+    (report.backward_host if gradient else report.host).update(host)
+    report.itself = report.itself or (
+        report.trial.source is not None and not gradient and report.trial.overload in host
+    )
+    report.parts.update(part.overload for part in parts)
+    if case.variant == "forward":
+        report.launches.append(sum(part.count for part in parts if part.overload not in ALLOCATIONS))
+        report.bytes.append(sum(map(len, bank.sample(case).storages)))
+
+
+def refused_because(report: Report) -> str:
+    """Return in one sentence why a trial is no translation in its dtype, and which kind of wrong it is; empty if it is one."""
+    if report.itself:
+        return f"it reaches {report.trial.overload} itself"
+    if report.passed < report.cases:
+        return f"{_kind(report)}: {report.failure}"
+    if report.host:
+        return f"in {report.dtype} it needs the host: {', '.join(sorted(report.host))}"
+    return "" if report.cases else "no case says anything"
+
+
+def _kind(report: Report) -> str:
+    where, _, message = report.failure.partition(": ")
+    for fact in ("stride", "dtype", "shape"):
+        if f": {fact} " in f": {message}":
+            return f"wrong {fact}"
+    if "ended the process" in report.failure:
+        return "crash"
+    gradient = "backward" in report.trial.overload or " backward" in where
+    return "wrong gradient" if gradient else "wrong result"
+
+
+def needing(folder: Path, limit: int, dtypes: Sequence[str]) -> list[Trial]:
+    """Return one trial without translators for each overload of D_key, in the first of the dtypes that has cases for it."""
+    bank = Bank(folder)
+    have = {dtype: bank.overloads(dtype) for dtype in dtypes}
+    found = []
+    for operator in catalogue.operators():
+        if operator.excluded is None and operator.tier != "T3":
+            dtype = next((dtype for dtype in dtypes if operator.name in have[dtype]), None)
+            if dtype is not None:
+                found.append(Trial(operator.name, None, (dtype,), limit))
+    return found
