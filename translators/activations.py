@@ -42,7 +42,7 @@ def hardshrink(self: torch.Tensor, lambd: Any = 0.5) -> torch.Tensor:
 @translator("aten.hardshrink_backward.default", source="derivative")
 def hardshrink_backward(grad_out: torch.Tensor, self: torch.Tensor, lambd: Any) -> torch.Tensor:
     """Return the gradient where self was kept, zero elsewhere."""
-    return torch.where((self >= -lambd) & (self <= lambd), 0.0, grad_out)
+    return torch.where((self < -lambd) | (self > lambd), grad_out, 0.0)
 
 
 @translator("aten.softshrink.default", source=_DEFINITION)
@@ -55,7 +55,7 @@ def softshrink(self: torch.Tensor, lambd: Any = 0.5) -> torch.Tensor:
 @translator("aten.softshrink_backward.default", source="derivative")
 def softshrink_backward(grad_output: torch.Tensor, self: torch.Tensor, lambd: Any) -> torch.Tensor:
     """Return the gradient where self was not made zero."""
-    return torch.where((self >= -lambd) & (self <= lambd), 0.0, grad_output)
+    return torch.where((self < -lambd) | (self > lambd), grad_output, 0.0)
 
 
 @translator("aten.hardtanh.default", source=_DEFINITION)
@@ -69,7 +69,7 @@ def hardtanh(self: torch.Tensor, min_val: Any = -1, max_val: Any = 1) -> torch.T
 @translator("aten.hardtanh_backward.default", source="derivative")
 def hardtanh_backward(grad_output: torch.Tensor, self: torch.Tensor, min_val: Any, max_val: Any) -> torch.Tensor:
     """Return the gradient strictly between the bounds."""
-    return torch.where((self <= min_val) | (self >= max_val), 0.0, grad_output)
+    return torch.where((self > min_val) & (self < max_val), grad_output, 0.0)
 
 
 @translator("aten.leaky_relu.default", source="Maas et al. 2013")
@@ -103,7 +103,7 @@ def hardswish(self: torch.Tensor) -> torch.Tensor:
 def hardswish_backward(grad_output: torch.Tensor, self: torch.Tensor) -> torch.Tensor:
     """Return the gradient of hardswish."""
     middle = grad_output * (self / 3 + 0.5)
-    return torch.where(self <= -3, 0.0, torch.where(self < 3, middle, grad_output))
+    return torch.where(self <= -3, 0.0, torch.where(self >= 3, grad_output, middle))
 
 
 @translator("aten.hardsigmoid.default", source=_DEFINITION)
@@ -230,13 +230,15 @@ def log_sigmoid_backward(grad_output: torch.Tensor, self: torch.Tensor, buffer: 
 @translator("aten._add_relu.Tensor", source=_DEFINITION)
 def add_relu(self: torch.Tensor, other: torch.Tensor, *, alpha: Any = 1) -> torch.Tensor:
     """Return relu(self + alpha · other)."""
-    return torch.relu(torch.add(self, other, alpha=alpha))
+    total = torch.add(self, other, alpha=alpha)
+    return torch.where(total > 0, total, 0)  # of NaN too
 
 
 @translator("aten._add_relu.Scalar", source=_DEFINITION)
 def add_relu_scalar(self: torch.Tensor, other: Any, alpha: Any = 1) -> torch.Tensor:
     """Return relu(self + alpha · other) for one number."""
-    return torch.relu(torch.add(self, other, alpha=alpha))
+    total = torch.add(self, other, alpha=alpha)
+    return torch.where(total > 0, total, 0)
 
 
 @translator("aten.special_entr.default", source=_DEFINITION)
@@ -260,4 +262,6 @@ def logit(self: torch.Tensor, eps: float | None = None) -> torch.Tensor:
 def logit_backward(grad_output: torch.Tensor, self: torch.Tensor, eps: float | None = None) -> torch.Tensor:
     """Return the gradient: zero (with eps) or NaN (without) outside the domain."""
     low, high, outside = (0.0, 1.0, math.nan) if eps is None else (eps, 1 - eps, 0.0)
-    return torch.where((self < low) | (self > high), outside, grad_output / (self * (1 - self)))
+    inside = (self >= low) & (self <= high)
+    outside = outside if eps is not None else torch.where(self != self, self, outside)
+    return torch.where(inside, grad_output / (self * (1 - self)), outside)

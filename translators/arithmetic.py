@@ -87,7 +87,7 @@ def pow_of_scalar(self: Any, exponent: torch.Tensor) -> torch.Tensor:
     """Return one number to the power of each element."""
     refuse_complex(self, exponent)
     dtype = torch.result_type(self, exponent)
-    return torch.pow(torch.full((), self, dtype=dtype, device=exponent.device), exponent.to(dtype))
+    return torch.pow(torch.full((), self, dtype=dtype, device=exponent.device), exponent.to(dtype)).contiguous()
 
 
 def _gcd(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:

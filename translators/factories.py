@@ -117,7 +117,9 @@ def range_(
 def range_out(start: Any, end: Any, step: Any = 1, *, out: torch.Tensor) -> torch.Tensor:
     """Fill out with start, start + step, … with the end included."""
     values = _inclusive(start, end, step, out.dtype, out.device)
-    return out.resize_(values.shape).copy_(values)
+    if out.numel() != values.numel():
+        out.resize_(values.shape)
+    return out.copy_(values.view(out.shape))  # ATen keeps the shape of an out that has as many elements
 
 
 def _indices(row: int, col: int, offset: int, device: Any, dtype: Any, *, upper: bool) -> torch.Tensor:

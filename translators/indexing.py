@@ -66,7 +66,7 @@ def _value(value: Any, like: torch.Tensor) -> torch.Tensor:
 @translator("aten.masked_fill.Tensor", source=_DEFINITION)
 def masked_fill(self: torch.Tensor, mask: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
     """Return self with the value where the mask is set."""
-    return torch.where(mask, _value(value, self), self)
+    return torch.where(mask, _value(value, self), self).contiguous()
 
 
 @translator("aten.masked_fill_.Tensor", source=_DEFINITION)
@@ -208,13 +208,13 @@ def scatter_reduce(
             self.view(1), 0, index.reshape(1), src.reshape(1), reduce, include_self=include_self
         ).view(())
     if index.numel() == 0:
-        return self.clone()
+        return self.clone(memory_format=torch.contiguous_format)
     dim %= self.dim()
     part = tuple(slice(0, index.size(d)) if d != dim else slice(None) for d in range(self.dim()))
     used = src[tuple(slice(0, n) for n in index.shape)]
     own = self[part].movedim(dim, -1)
     joined = _reduced(own, index.movedim(dim, -1), used.movedim(dim, -1), reduce, include_self=include_self)
-    result = self.clone()
+    result = self.clone(memory_format=torch.contiguous_format)
     result[part].copy_(joined.movedim(-1, dim))
     return result
 

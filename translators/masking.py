@@ -27,7 +27,8 @@ def masked_softmax(
     refuse_complex(self)
     hidden = _full_mask(self, mask.to(torch.bool), mask_type)
     shown = torch.where(hidden, -math.inf, self.to(computing(self.dtype)))
-    return torch.softmax(shown, self.dim() - 1 if dim is None else dim).to(self.dtype)
+    result = torch.softmax(shown, self.dim() - 1 if dim is None else dim)
+    return torch.empty_like(self).copy_(result)  # ATen keeps the strides of self
 
 
 @translator("aten._masked_softmax_backward.default", source="derivative")
@@ -39,4 +40,4 @@ def masked_softmax_backward(
     hidden = mask.to(torch.bool)
     grad, probability = grad_output.to(inner), torch.where(hidden, 0.0, output.to(inner))
     total = torch.sum(grad * probability, grad_output.dim() - 1 if dim is None else dim, keepdim=True)
-    return torch.where(hidden, 0.0, probability * (grad - total)).to(grad_output.dtype)
+    return torch.where(hidden, 0.0, probability * (grad - total)).to(grad_output.dtype).contiguous()

@@ -64,9 +64,14 @@ def _at_one(kind: str, n: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return {"t": (one, one), "u": (n + 1, n + 1), "v": (one, 2 * n + 1), "w": (2 * n + 1, one)}[kind]
 
 
+def _degree(n: torch.Tensor) -> torch.Tensor:
+    """Return the degree as ATen's cast to int64 leaves it: NaN and what is too large become negative."""
+    return torch.where(n.abs() < 2.0**63, torch.trunc(n), -1.0)
+
+
 def _chebyshev(kind: str, shifted: bool, x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
     x, n, dtype = pair(x, n, to_float=True)
-    n = torch.trunc(n)
+    n = _degree(n)
     ends = (x == 1, x == 0) if shifted else (x == 1, x == -1)
     x = x + x - 1 if shifted else x
     below, here = _second_kind(x, torch.clamp(n, 0, 2**_BITS - 1))
@@ -77,6 +82,11 @@ def _chebyshev(kind: str, shifted: bool, x: torch.Tensor, n: torch.Tensor) -> to
     right, left = _at_one(kind, n)
     value = torch.where(ends[0], right, value)
     value = torch.where(ends[1], torch.where(torch.remainder(n, 2) == 0, left, -left), value)
+    # At an infinity ATen's recurrence gives inf·inf − 1, and from there on inf − inf.
+    infinite = x.abs() == math.inf
+    value = torch.where(infinite & (n >= 2), torch.where(n == 2, math.inf, math.nan), value)
+    first = {"t": x, "u": x + x, "v": x + x - 1, "w": x + x + 1}[kind]
+    value = torch.where(n == 0, 1.0, torch.where(n == 1, first, value))
     return torch.where(n < 0, 0.0, value).to(dtype)
 
 
@@ -122,7 +132,7 @@ def _limit(dtype: torch.dtype) -> int:
 def _hermite(name: str, x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
     """Return the Hermite polynomial of each degree: all degrees up to the limit are made and each kept where it is asked for."""
     x, n, dtype = pair(x, n, to_float=True)
-    n = torch.trunc(n)
+    n = _degree(n)
     x, n = torch.broadcast_tensors(x, n)
     p, q = torch.ones_like(x), _degree_one(name, x)
     value = torch.where(n == 0, p, torch.where(n == 1, q, 0.0))

@@ -37,7 +37,7 @@ def baddbmm(
 ) -> torch.Tensor:
     """Return beta · self + alpha · (batch1 @ batch2) for each matrix."""
     refuse_complex(self, beta, alpha)
-    return _joined(self, _product(batch1, batch2), beta, alpha, self.dtype)
+    return _joined(self, _product(batch1, batch2), beta, alpha, self.dtype).contiguous()
 
 
 @translator("aten.addbmm.default", source="definition, by one mm")
@@ -48,7 +48,7 @@ def addbmm(
     refuse_complex(self, beta, alpha)
     wide = batch1.permute(1, 0, 2).reshape(batch1.size(1), -1)
     tall = batch2.reshape(-1, batch2.size(2))
-    return _joined(self, _product(wide, tall), beta, alpha, self.dtype)
+    return _joined(self, _product(wide, tall), beta, alpha, self.dtype).contiguous()
 
 
 @translator("aten._addmm_activation.default", source="definition, by addmm")

@@ -122,7 +122,7 @@ def var_mean(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return variances and means."""
     variance, mean = _moments(self, dim, correction, keepdim)
-    return variance.to(self.dtype), mean.to(self.dtype)
+    return variance.to(self.dtype), _running(mean, self).to(self.dtype)
 
 
 @translator("aten.std_mean.correction", source="definition, two passes")
@@ -131,7 +131,12 @@ def std_mean(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return standard deviations and means."""
     variance, mean = _moments(self, dim, correction, keepdim)
-    return torch.sqrt(variance).to(self.dtype), mean.to(self.dtype)
+    return torch.sqrt(variance).to(self.dtype), _running(mean, self).to(self.dtype)
+
+
+def _running(mean: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    """Return the mean as ATen's running mean leaves it: one infinity among others makes it NaN (inf − inf)."""
+    return torch.where(mean.abs() == math.inf, math.nan, mean) if mean.numel() < x.numel() else mean
 
 
 @translator("aten.nansum.default", source=_DEFINITION)
@@ -197,4 +202,4 @@ def renorm(self: torch.Tensor, p: Any, dim: int, maxnorm: Any) -> torch.Tensor:
     x = self.to(computing(self.dtype))
     others = [d for d in range(self.dim()) if d != dim % self.dim()]
     norms = torch.linalg.vector_norm(x, p, others, True)
-    return torch.where(norms > maxnorm, x * (maxnorm / (norms + 1e-7)), x).to(self.dtype)
+    return torch.where(norms > maxnorm, x * (maxnorm / (norms + 1e-7)), x).to(self.dtype).contiguous()

@@ -256,7 +256,7 @@ def isin_tensor_scalar(
     invert: bool = False,
 ) -> torch.Tensor:
     """Return which elements equal one number."""
-    return torch.ne(elements, test_element) if invert else torch.eq(elements, test_element)
+    return (torch.ne(elements, test_element) if invert else torch.eq(elements, test_element)).contiguous()
 
 
 @translator("aten.isin.Scalar_Tensor", source="definition")
