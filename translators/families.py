@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from neuron_ops.translators.registry import Translator
 
 FAMILIES = (
-    "activations", "arithmetic", "bessel", "counting", "elementary", "errors", "factories", "gamma", "histograms", "incomplete",
-    "indexing", "masking", "optimizers", "polynomials", "products", "quantization", "random", "reductions", "rounding", "scans",
+    "activations", "arithmetic", "bessel", "convolution", "counting", "elementary", "errors", "factories", "foreach", "gamma", "histograms", "incomplete",
+    "indexing", "masking", "normalization", "optimizers", "padding", "polynomials", "pooling", "products", "quantization", "random", "reductions", "resampling", "rounding", "scans",
     "segments", "sorting",
 )  # fmt: skip
 """Modules of this package. A new family is one file and one name here."""
