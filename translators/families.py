@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from neuron_ops.translators.registry import Translator
 
 FAMILIES = (
-    "activations", "arithmetic", "bessel", "convolution", "counting", "elementary", "errors", "factories", "foreach", "gamma", "histograms", "incomplete",
+    "activations", "arithmetic", "bessel", "convolution", "counting", "elementary", "errors", "factories", "factorization", "foreach", "fourier", "gamma", "histograms", "incomplete",
     "indexing", "masking", "normalization", "optimizers", "padding", "polynomials", "pooling", "products", "quantization", "random", "reductions", "resampling", "rounding", "scans",
-    "segments", "sorting",
+    "segments", "sorting", "spectral", "triangular",
 )  # fmt: skip
 """Modules of this package. A new family is one file and one name here."""
 

@@ -1,0 +1,150 @@
+"""Decides how Fourier transforms are computed: as products with the matrix of roots of unity, in pairs of real numbers.
+
+Imported by translators.families. Sizes with factors are split as Cooley and Tukey do, so that a product stays small.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from neuron_ops.translators.registry import translator
+
+_DFT = "definition, and Cooley and Tukey 1965 for sizes with factors"
+_SMALL = 512
+"""Sizes up to this are one product with the full matrix."""
+
+_Pair = tuple[torch.Tensor, torch.Tensor]
+
+
+def _roots(rows: int, cols: int, size: int, sign: int, like: torch.Tensor) -> _Pair:
+    """Return cosines and sines of sign · 2π · row · col / size; products are reduced as integers first."""
+    row = torch.arange(rows, dtype=torch.int64, device=like.device).unsqueeze(1)
+    col = torch.arange(cols, dtype=torch.int64, device=like.device)
+    turn = torch.remainder(row * col, size)
+    turn = torch.where(turn * 2 > size, turn - size, turn)  # small angles have small errors
+    angle = turn.to(like.dtype) * (2 * math.pi / size)
+    return torch.cos(angle), torch.sin(angle) * sign
+
+
+def _times(x: _Pair, y: _Pair) -> _Pair:
+    return x[0] * y[0] - x[1] * y[1], x[0] * y[1] + x[1] * y[0]
+
+
+def _product(x: _Pair, y: _Pair) -> _Pair:
+    return (
+        torch.matmul(x[0], y[0]) - torch.matmul(x[1], y[1]),
+        torch.matmul(x[0], y[1]) + torch.matmul(x[1], y[0]),
+    )
+
+
+def _factor(size: int) -> int:
+    """Return the divisor of size nearest to its root, or 1."""
+    return next((d for d in range(math.isqrt(size), 1, -1) if size % d == 0), 1)
+
+
+def _chirp(size: int, sign: int, like: torch.Tensor) -> _Pair:
+    """Return cosines and sines of sign · π · k² / size; squares are reduced without leaving 32 bits, for sizes below 2**22."""
+    k, period = torch.arange(size, dtype=torch.int64, device=like.device), 2 * size
+    high, low = torch.div(k, 256, rounding_mode="floor"), torch.remainder(k, 256)
+    square = torch.remainder(torch.remainder(high * k, period) * 256 + low * k, period)
+    square = torch.where(square > size, square - period, square)
+    angle = square.to(like.dtype) * (math.pi / size)
+    return torch.cos(angle), torch.sin(angle) * sign
+
+
+def _convolved(x: _Pair, sign: int) -> _Pair:
+    """Return the transform of a size without factors as a convolution with a chirp (Bluestein 1970)."""
+    size = x[0].size(-1)
+    length = 1 << (2 * size - 2).bit_length()
+    chirp = _chirp(size, sign, x[0])
+    left = tuple(torch.constant_pad_nd(part, [0, length - size]) for part in _times(x, chirp))
+    right = []
+    for part in (chirp[0], -chirp[1]):  # the conjugate, at places below zero too
+        tail = torch.constant_pad_nd(torch.flip(part[1:], [0]), [length - size + 1, 0])
+        right.append(torch.constant_pad_nd(part, [0, length - size]) + tail)
+    spectrum = _times(_last((left[0], left[1]), -1), _last((right[0], right[1]), -1))
+    back = _last(spectrum, 1)
+    return _times((back[0][..., :size] / length, back[1][..., :size] / length), chirp)
+
+
+def _last(x: _Pair, sign: int) -> _Pair:
+    """Return the transform along the last dimension."""
+    size = x[0].size(-1)
+    inner = _factor(size) if size > _SMALL else 1
+    if inner == 1 and size > _SMALL:
+        return _convolved(x, sign)
+    if inner == 1:
+        return _product(x, _roots(size, size, size, sign, x[0]))
+    outer = size // inner
+    # x[inner·b + a] → columns a: transform over b, twist, transform over a.
+    shape = [*x[0].shape[:-1], outer, inner]
+    grid = (x[0].reshape(shape).mT, x[1].reshape(shape).mT)
+    grid = _times(_last(grid, sign), _roots(inner, outer, size, sign, x[0]))
+    grid = _last((grid[0].mT, grid[1].mT), sign)
+    return grid[0].mT.reshape(x[0].shape), grid[1].mT.reshape(x[0].shape)
+
+
+def _along(x: _Pair, dims: list[int], sign: int) -> _Pair:
+    for dim in dims:
+        moved = _last((x[0].movedim(dim, -1), x[1].movedim(dim, -1)), sign)
+        x = moved[0].movedim(-1, dim), moved[1].movedim(-1, dim)
+    return x
+
+
+def _scaled(x: _Pair, normalization: int, count: int) -> _Pair:
+    if normalization == 0:
+        return x
+    scale = 1 / math.sqrt(count) if normalization == 1 else 1 / count
+    return x[0] * scale, x[1] * scale
+
+
+def _joined(x: _Pair, like: torch.Tensor, dims: list[int]) -> torch.Tensor:
+    """Return the complex tensor; in memory the transformed dimensions come last, as the CPU's libraries leave them."""
+    changed = {d % like.dim() for d in dims}
+    order = sorted(range(like.dim()), key=lambda d: (d in changed, -like.stride(d)))
+    place = [order.index(d) for d in range(like.dim())]
+    pairs = torch.stack([part.permute(order) for part in x], -1).contiguous()
+    return torch.view_as_complex(pairs).permute(place)
+
+
+def _count(shape: Any, dims: list[int]) -> int:
+    return math.prod(shape[d] for d in dims)
+
+
+@translator("aten._fft_r2c.default", source=_DFT)
+def fft_r2c(self: torch.Tensor, dim: list[int], normalization: int, onesided: bool) -> torch.Tensor:
+    """Return the transform of real numbers, half of the last dimension where onesided."""
+    if self.dtype not in (torch.float32, torch.float64):
+        raise NotImplementedError("transforms of halves stay with the host")
+    x = _scaled(_along((self, torch.zeros_like(self)), [*reversed(dim)], -1), normalization, _count(self.shape, dim))
+    if onesided:
+        half = self.size(dim[-1]) // 2 + 1
+        x = x[0].narrow(dim[-1], 0, half), x[1].narrow(dim[-1], 0, half)
+    return _joined(x, self, dim)
+
+
+@translator("aten._fft_c2c.default", source=_DFT)
+def fft_c2c(self: torch.Tensor, dim: list[int], normalization: int, forward: bool) -> torch.Tensor:
+    """Return the transform of complex numbers."""
+    pairs = torch.view_as_real(self.resolve_conj())
+    x = _along((pairs[..., 0], pairs[..., 1]), [*reversed(dim)], -1 if forward else 1)
+    return _joined(_scaled(x, normalization, _count(self.shape, dim)), self, dim)
+
+
+@translator("aten._fft_c2r.default", source=_DFT)
+def fft_c2r(self: torch.Tensor, dim: list[int], normalization: int, last_dim_size: int) -> torch.Tensor:
+    """Return the inverse transform to real numbers, of which the last dimension's second half is the first one's conjugate."""
+    pairs = torch.view_as_real(self.resolve_conj())
+    last = dim[-1]
+    x = _along((pairs[..., 0], pairs[..., 1]), dim[:-1], 1)
+    real, imaginary = (part.narrow(last, 0, last_dim_size // 2 + 1) for part in x)
+    place = torch.arange(last_dim_size, device=self.device)
+    mirrored = torch.minimum(place, last_dim_size - place)
+    sign = torch.where(place > last_dim_size - place, -1.0, 1.0).to(real.dtype)
+    sign = torch.where((place == 0) | (place == last_dim_size - place), 0.0, sign)  # ATen reads no imaginary part there
+    shape = [-1 if d == last % real.dim() else 1 for d in range(real.dim())]
+    full = torch.index_select(real, last, mirrored), torch.index_select(imaginary, last, mirrored) * sign.view(shape)
+    count = last_dim_size * _count(self.shape, dim[:-1])
+    return _scaled(_along(full, [last], 1), normalization, count)[0].contiguous()
