@@ -252,7 +252,7 @@ def _picked_backward(grad: torch.Tensor, self: torch.Tensor, indices: torch.Tens
     places, targets = math.prod(self.shape[-number:]), math.prod(grad.shape[-number:])
     flat = torch.zeros([*lead, places], dtype=grad.dtype, device=grad.device)
     result = torch.scatter_add(flat, -1, indices.reshape([*lead, targets]), grad.reshape([*lead, targets]))
-    return formatted(result.view(self.shape), self)
+    return _kept(result.view(self.shape), self, number)
 
 
 @translator("aten.max_pool3d_with_indices_backward.default", source=_SCATTER)
