@@ -215,12 +215,13 @@ def native_batch_norm_backward(
     assert inverse is not None
     grad, off = grad_out.to(wide), input.to(wide) - _across(mean, input)
     dims = [d for d in range(input.dim()) if d != 1]
-    total, product = torch.sum(grad, dims), torch.sum(grad * off, dims)
+    count = input.numel() // max(input.size(1), 1)
+    total = torch.sum(grad, dims)
+    product = torch.sum(grad * off, dims)
     result = None
     if output_mask[0]:
         scale = inverse.to(wide) if weight is None else inverse.to(wide) * weight.to(wide)
         if train:
-            count = input.numel() // max(input.size(1), 1)
             slope = product * inverse.to(wide) * inverse.to(wide) / count
             grad = grad - _across(total / count, input) - off * _across(slope, input)
         result = formatted((grad * _across(scale, input)).to(input.dtype), input)

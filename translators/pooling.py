@@ -262,7 +262,7 @@ def max_pool3d_backward(
 ) -> torch.Tensor:  # fmt: skip
     """Return the gradient of maximum pooling of volumes."""
     del kernel_size, stride, padding, dilation, ceil_mode
-    return _picked_backward(grad_output, self, indices, 3)
+    return formatted(_picked_backward(grad_output, self, indices, 3), self)
 
 
 @translator("aten.adaptive_max_pool2d_backward.default", source=_SCATTER)
