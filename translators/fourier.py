@@ -112,7 +112,8 @@ def _scaled(x: _Pair, normalization: int, count: int) -> _Pair:
 def _joined(x: _Pair, like: torch.Tensor, dims: list[int]) -> torch.Tensor:
     """Return the complex tensor; in memory the transformed dimensions come last, as the CPU's libraries leave them."""
     changed = {d % like.dim() for d in dims}
-    order = sorted(range(like.dim()), key=lambda d: (d in changed, -like.stride(d)))
+    strides = like.stride()
+    order = sorted(range(like.dim()), key=lambda d: (d in changed, -strides[d]))
     place = [order.index(d) for d in range(like.dim())]
     pairs = torch.stack([part.permute(order) for part in x], -1).contiguous()
     return torch.view_as_complex(pairs).permute(place)

@@ -37,7 +37,7 @@ def _max_pool(
     x, place = torch.constant_pad_nd(self, sides, 0), torch.constant_pad_nd(places, sides, -1)
     best: torch.Tensor | None = None
     for offset in itertools.product(*map(range, kernel)):
-        index = (
+        index: tuple[Any, ...] = (
             ...,
             *(slice(k * g, k * g + (o - 1) * t + 1, t) for k, g, o, t in zip(offset, gaps, outer, steps, strict=True)),
         )

@@ -127,8 +127,8 @@ def _average_backward(
     padded = torch.zeros([*self.shape[:-number], *windows.reach], dtype=wide.dtype, device=grad.device)
     for index in windows.slices():
         padded[index] += each
-    inside = tuple(slice(p, p + s) for p, s in zip(windows.padding, windows.inner, strict=True))
-    return _kept(padded[(..., *inside)].to(grad.dtype), self, number)
+    inside: tuple[Any, ...] = (..., *(slice(p, p + s) for p, s in zip(windows.padding, windows.inner, strict=True)))
+    return _kept(padded[inside].to(grad.dtype), self, number)
 
 
 @translator("aten.avg_pool2d.default", source=_SUMS)

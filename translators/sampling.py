@@ -5,8 +5,10 @@ Imported by translators.families.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
+import operator
 
 import torch
 from neuron_ops.translators.promotion import computing, refuse_complex
@@ -63,7 +65,7 @@ class _Corner:
         if self.nearest:
             return None
         kept = [part for number, part in enumerate(self.parts) if number != without]
-        return math.prod(kept[1:], start=kept[0]) if kept else None  # type: ignore[call-overload, no-any-return]
+        return functools.reduce(operator.mul, kept) if kept else None
 
 
 def _corners(
