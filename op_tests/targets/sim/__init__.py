@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import torch
 from neuron_ops.op_tests.records import BadInput, Build, Evidence, FallbackReason, Route
-from neuron_ops.op_tests.targets.sim import kernels, memory, runtime
+from neuron_ops.op_tests.targets.sim import core_profile, kernels, memory, runtime
 from neuron_ops.op_tests.targets.sim.journal import summarize
 from neuron_ops.op_tests.targets.sim.profile import Profile, read_profile, shipped_profile
 from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
@@ -24,11 +24,13 @@ if TYPE_CHECKING:
     from neuron_ops.op_tests.targets.sim.journal import Entry
 
 PROFILE_VARIABLE = "NEURON_OPS_SIM_PROFILE"
-"""Environment variable that names another profile file than the shipped one."""
+"""Environment variable that names another profile file than the shipped one, or ``core`` (core_profile.py)."""
 
 
 def _profile() -> Profile:
     path = os.environ.get(PROFILE_VARIABLE)
+    if path == core_profile.NAME:
+        return core_profile.core_profile()
     return read_profile(Path(path)) if path else shipped_profile()
 
 
