@@ -75,6 +75,11 @@ class Report:
         return self.cases > 0 and self.passed == self.cases and not self.host and not self.itself
 
     @property
+    def waits(self) -> bool:
+        """Return whether nothing is wrong but that the host serves overloads which may get a translation."""
+        return self.cases == self.passed and bool(self.host) and not self.itself and not self.declined
+
+    @property
     def median_launches(self) -> int:
         """Return the median number of device calls of a forward case."""
         return round(statistics.median(self.launches)) if self.launches else 0

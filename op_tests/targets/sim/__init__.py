@@ -27,15 +27,16 @@ PROFILE_VARIABLE = "NEURON_OPS_SIM_PROFILE"
 """Environment variable that names another profile file than the shipped one, or ``core`` (core_profile.py)."""
 
 
-def _profile() -> Profile:
-    path = os.environ.get(PROFILE_VARIABLE)
-    if path == core_profile.NAME:
+def named_profile(name: str | None = None) -> Profile:
+    """Return the profile of that file, the one called ``core``, or without a name what the environment says."""
+    name = name or os.environ.get(PROFILE_VARIABLE)
+    if name == core_profile.NAME:
         return core_profile.core_profile()
-    return read_profile(Path(path)) if path else shipped_profile()
+    return read_profile(Path(name)) if name else shipped_profile()
 
 
 def _install() -> tuple[kernels.State, list[torch.library.Library]]:
-    state = kernels.State(_profile())
+    state = kernels.State(named_profile())
     name = torch._C._get_privateuse1_backend_name()
     if name != "privateuseone":
         raise BadInput(
