@@ -60,7 +60,7 @@ def _chosen(globs: Sequence[str], device: str) -> dict[str, Choice]:
     for glob in globs:
         if not fnmatch.filter(choices, glob):
             raise BadInput(
-                f"no translator matches {glob!r}; expected overloads such as aten.hardswish.default; see `neuron-ops translators list`"
+                f"no translator matches {glob}; expected overloads such as aten.hardswish.default; see `neuron-ops translators list`"
             )
     return {n: c for n, c in choices.items() if not globs or any(fnmatch.fnmatchcase(n, glob) for glob in globs)}
 
@@ -74,13 +74,15 @@ def show(globs: tuple[str, ...], device: str, as_json: bool) -> None:
 
     Example: neuron-ops translators list 'aten.max_pool2d*'
     """
+    from neuron_ops.translators.choices import shipped_choices
+
     choices = _chosen(globs, device)
     if as_json:
         click.echo(json.dumps([_described(choice) for choice in choices.values()], indent=1))
         return
     for name, choice in choices.items():
         click.echo(f"{name:48} {choice.source:34} {choice.launches:4} calls  {' '.join(choice.dtypes)}")
-    click.echo(f"{len(choices)} translations; evidence: simulated")
+    click.echo(f"{len(choices)} of {len(shipped_choices(device))} translations; evidence: simulated")
 
 
 def _described(choice: Choice) -> dict[str, Any]:

@@ -59,6 +59,7 @@ def planned(monkeypatch, tmp_path):
 
     def act(world, **options):
         names = dict.fromkeys(name for name, _ in world.serves)
+        monkeypatch.setattr(planning, "BY_TEST", {})
         monkeypatch.setattr(planning, "DTYPES", ("float32", "int8"))
         monkeypatch.setattr(planning, "needing", lambda *_: [Trial(name, None, ("float32",), 4) for name in names])
         monkeypatch.setattr(

@@ -47,12 +47,7 @@ def test_a_translated_call_says_so_and_names_its_parts():
         result, how = served("aten.hardswish.default", x)
         torch.testing.assert_close(result.cpu(), torch.nn.functional.hardswish(x.cpu()))
         assert (how.route, how.composite) == (Route.TRANSLATED, True)
-        assert {part.overload for part in how.parts} == {
-            "aten.mul.Tensor",
-            "aten.add.Tensor",
-            "aten.clamp.default",
-            "aten.div.Tensor",
-        }
+        assert {part.overload.split(".")[1] for part in how.parts} == {"mul", "add", "clamp", "div"}
     assert served("aten.hardswish.default", x)[1].route is Route.FALLBACK
 
 

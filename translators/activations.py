@@ -262,6 +262,5 @@ def logit(self: torch.Tensor, eps: float | None = None) -> torch.Tensor:
 def logit_backward(grad_output: torch.Tensor, self: torch.Tensor, eps: float | None = None) -> torch.Tensor:
     """Return the gradient: zero (with eps) or NaN (without) outside the domain."""
     low, high, outside = (0.0, 1.0, math.nan) if eps is None else (eps, 1 - eps, 0.0)
-    inside = (self >= low) & (self <= high)
-    outside = outside if eps is not None else torch.where(self != self, self, outside)
+    inside = (self >= low) & (self <= high)  # not of NaN
     return torch.where(inside, grad_output / (self * (1 - self)), outside)

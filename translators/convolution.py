@@ -22,7 +22,9 @@ def _convolved(
     alone = self.dim() == size + 1
     x = self.unsqueeze(0) if alone else self
     sizes = [list(v) if len(v) == size else [v[0]] * size for v in (stride, padding, dilation, output_padding or [0])]
-    result = torch.ops.aten.convolution.default(x, weight, bias, sizes[0], sizes[1], sizes[2], transposed, sizes[3], 1)
+    result: torch.Tensor = torch.ops.aten.convolution.default(
+        x, weight, bias, sizes[0], sizes[1], sizes[2], transposed, sizes[3], 1
+    )
     result = result.squeeze(0) if alone else result
     return result.contiguous() if size == 3 else result  # as ATen's kernels of three dimensions
 
@@ -35,9 +37,10 @@ def convolution(
 ) -> torch.Tensor:  # fmt: skip
     """Return the convolution; the four flags are for libraries that the device has not."""
     del benchmark, deterministic, cudnn_enabled, allow_tf32
-    return torch.ops.aten.convolution.default(
+    found: torch.Tensor = torch.ops.aten.convolution.default(
         input, weight, bias, stride, padding, dilation, transposed, output_padding, groups
     )
+    return found
 
 
 @translator("aten.convolution_overrideable.default", source=_OWN)
@@ -46,9 +49,10 @@ def convolution_overrideable(
     transposed: bool, output_padding: Any, groups: int,
 ) -> torch.Tensor:  # fmt: skip
     """Return the convolution."""
-    return torch.ops.aten.convolution.default(
+    found: torch.Tensor = torch.ops.aten.convolution.default(
         input, weight, bias, stride, padding, dilation, transposed, output_padding, groups
     )
+    return found
 
 
 @translator("aten.slow_conv3d_forward.default", "aten._slow_conv2d_forward.default", source=_OWN)

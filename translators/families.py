@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 FAMILIES = (
     "activations", "arithmetic", "bessel", "convolution", "counting", "elementary", "errors", "factories", "factorization", "foreach", "fourier", "gamma", "histograms", "incomplete",
-    "indexing", "masking", "normalization", "optimizers", "padding", "polynomials", "pooling", "products", "quantization", "random", "reductions", "resampling", "rounding", "scans",
+    "indexing", "masking", "maxima", "normalization", "optimizers", "padding", "polynomials", "pooling", "products", "quantization", "random", "recurrent", "reductions", "resampling", "rounding", "sampling", "scans",
     "segments", "sorting", "spectral", "triangular",
 )  # fmt: skip
 """Modules of this package. A new family is one file and one name here."""

@@ -12,20 +12,31 @@ import torch
 from neuron_ops.translators.registry import translator
 
 _DFT = "definition, and Cooley and Tukey 1965 for sizes with factors"
-_SMALL = 512
+_SMALL = 128
 """Sizes up to this are one product with the full matrix."""
 
 _Pair = tuple[torch.Tensor, torch.Tensor]
 
 
+def _unit(turn: torch.Tensor, size: int, sign: int, like: torch.Tensor) -> _Pair:
+    """Return cosines and sines of sign · 2π · turn / size for integers 0 ≤ turn < size.
+
+    Quarter turns are split off as integers: an angle below π/4 is rounded to 3e-8, one of 2π only to 2.4e-7 (float32).
+    """
+    quarter = torch.div(turn * 4 + size // 2, size, rounding_mode="floor")
+    angle = (turn * 4 - quarter * size).to(like.dtype) * (math.pi / 2 / size)
+    cosine, sine = torch.cos(angle), torch.sin(angle)
+    odd, quarter = torch.remainder(quarter, 2) == 1, torch.remainder(quarter, 4)
+    real, imaginary = torch.where(odd, sine, cosine), torch.where(odd, cosine, sine)
+    real = torch.where((quarter == 1) | (quarter == 2), -real, real)
+    return real, torch.where(quarter >= 2, -imaginary, imaginary) * sign
+
+
 def _roots(rows: int, cols: int, size: int, sign: int, like: torch.Tensor) -> _Pair:
-    """Return cosines and sines of sign · 2π · row · col / size; products are reduced as integers first."""
+    """Return the unit numbers at sign · 2π · row · col / size; products are reduced as integers first."""
     row = torch.arange(rows, dtype=torch.int64, device=like.device).unsqueeze(1)
     col = torch.arange(cols, dtype=torch.int64, device=like.device)
-    turn = torch.remainder(row * col, size)
-    turn = torch.where(turn * 2 > size, turn - size, turn)  # small angles have small errors
-    angle = turn.to(like.dtype) * (2 * math.pi / size)
-    return torch.cos(angle), torch.sin(angle) * sign
+    return _unit(torch.remainder(row * col, size), size, sign, like)
 
 
 def _times(x: _Pair, y: _Pair) -> _Pair:
@@ -45,13 +56,11 @@ def _factor(size: int) -> int:
 
 
 def _chirp(size: int, sign: int, like: torch.Tensor) -> _Pair:
-    """Return cosines and sines of sign · π · k² / size; squares are reduced without leaving 32 bits, for sizes below 2**22."""
+    """Return the unit numbers at sign · π · k² / size; squares are reduced without leaving 32 bits, for sizes below 2**22."""
     k, period = torch.arange(size, dtype=torch.int64, device=like.device), 2 * size
     high, low = torch.div(k, 256, rounding_mode="floor"), torch.remainder(k, 256)
     square = torch.remainder(torch.remainder(high * k, period) * 256 + low * k, period)
-    square = torch.where(square > size, square - period, square)
-    angle = square.to(like.dtype) * (math.pi / size)
-    return torch.cos(angle), torch.sin(angle) * sign
+    return _unit(square, period, sign, like)
 
 
 def _convolved(x: _Pair, sign: int) -> _Pair:
@@ -103,7 +112,8 @@ def _scaled(x: _Pair, normalization: int, count: int) -> _Pair:
 def _joined(x: _Pair, like: torch.Tensor, dims: list[int]) -> torch.Tensor:
     """Return the complex tensor; in memory the transformed dimensions come last, as the CPU's libraries leave them."""
     changed = {d % like.dim() for d in dims}
-    order = sorted(range(like.dim()), key=lambda d: (d in changed, -like.stride(d)))
+    strides = like.stride()
+    order = sorted(range(like.dim()), key=lambda d: (d in changed, -strides[d]))
     place = [order.index(d) for d in range(like.dim())]
     pairs = torch.stack([part.permute(order) for part in x], -1).contiguous()
     return torch.view_as_complex(pairs).permute(place)
@@ -119,6 +129,11 @@ def fft_r2c(self: torch.Tensor, dim: list[int], normalization: int, onesided: bo
     if self.dtype not in (torch.float32, torch.float64):
         raise NotImplementedError("transforms of halves stay with the host")
     x = _scaled(_along((self, torch.zeros_like(self)), [*reversed(dim)], -1), normalization, _count(self.shape, dim))
+    if len(dim) == 1:  # real sums have no imaginary part, even of what is not a number
+        place = torch.arange(self.size(dim[0]), device=self.device)
+        shape = [-1 if d == dim[0] % self.dim() else 1 for d in range(self.dim())]
+        real = ((place == 0) | (place * 2 == self.size(dim[0]))).view(shape)
+        x = x[0], torch.where(real, 0.0, x[1])
     if onesided:
         half = self.size(dim[-1]) // 2 + 1
         x = x[0].narrow(dim[-1], 0, half), x[1].narrow(dim[-1], 0, half)

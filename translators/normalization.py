@@ -195,3 +195,39 @@ def weight_norm_backward(
     inner = torch.sum(grad * v, _others(v, dim), keepdim=True)
     grad_v = (g / norms) * (grad - v * (inner / (norms * norms)))
     return grad_v.to(saved_v.dtype).contiguous(), (inner / norms).to(saved_g.dtype)
+
+
+@translator("aten.native_batch_norm_backward.default", source="derivative of " + _PAPER)
+def native_batch_norm_backward(
+    grad_out: torch.Tensor, input: torch.Tensor, weight: torch.Tensor | None, running_mean: torch.Tensor | None,  # noqa: A002
+    running_var: torch.Tensor | None, save_mean: torch.Tensor | None, save_invstd: torch.Tensor | None, train: bool,
+    eps: float, output_mask: list[bool],
+) -> tuple[torch.Tensor | None, torch.Tensor | None, torch.Tensor | None]:  # fmt: skip
+    """Return the gradients of input, weight and bias, those that the mask asks for."""
+    refuse_complex(input)
+    wide = computing(input.dtype)
+    if train:
+        mean, inverse = save_mean, save_invstd
+    else:
+        assert running_var is not None
+        mean, inverse = running_mean, torch.rsqrt(running_var.to(wide) + eps)
+    assert mean is not None
+    assert inverse is not None
+    grad, off = grad_out.to(wide), input.to(wide) - _across(mean, input)
+    dims = [d for d in range(input.dim()) if d != 1]
+    count = input.numel() // max(input.size(1), 1)
+    total = torch.sum(grad, dims)
+    product = torch.sum(grad * off, dims)
+    result = None
+    if output_mask[0]:
+        scale = inverse.to(wide) if weight is None else inverse.to(wide) * weight.to(wide)
+        if train:
+            slope = product * inverse.to(wide) * inverse.to(wide) / count
+            grad = grad - _across(total / count, input) - off * _across(slope, input)
+        result = formatted((grad * _across(scale, input)).to(input.dtype), input)
+    kind = input.dtype if weight is None else weight.dtype
+    return (
+        result,
+        (product * inverse.to(wide)).to(kind) if output_mask[1] else None,
+        total.to(kind) if output_mask[2] else None,
+    )

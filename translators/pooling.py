@@ -127,8 +127,8 @@ def _average_backward(
     padded = torch.zeros([*self.shape[:-number], *windows.reach], dtype=wide.dtype, device=grad.device)
     for index in windows.slices():
         padded[index] += each
-    inside = tuple(slice(p, p + s) for p, s in zip(windows.padding, windows.inner, strict=True))
-    return _kept(padded[(..., *inside)].to(grad.dtype), self, number)
+    inside: tuple[Any, ...] = (..., *(slice(p, p + s) for p, s in zip(windows.padding, windows.inner, strict=True)))
+    return _kept(padded[inside].to(grad.dtype), self, number)
 
 
 @translator("aten.avg_pool2d.default", source=_SUMS)
@@ -252,7 +252,7 @@ def _picked_backward(grad: torch.Tensor, self: torch.Tensor, indices: torch.Tens
     places, targets = math.prod(self.shape[-number:]), math.prod(grad.shape[-number:])
     flat = torch.zeros([*lead, places], dtype=grad.dtype, device=grad.device)
     result = torch.scatter_add(flat, -1, indices.reshape([*lead, targets]), grad.reshape([*lead, targets]))
-    return formatted(result.view(self.shape), self)
+    return _kept(result.view(self.shape), self, number)
 
 
 @translator("aten.max_pool3d_with_indices_backward.default", source=_SCATTER)
@@ -262,7 +262,7 @@ def max_pool3d_backward(
 ) -> torch.Tensor:  # fmt: skip
     """Return the gradient of maximum pooling of volumes."""
     del kernel_size, stride, padding, dilation, ceil_mode
-    return _picked_backward(grad_output, self, indices, 3)
+    return formatted(_picked_backward(grad_output, self, indices, 3), self)
 
 
 @translator("aten.adaptive_max_pool2d_backward.default", source=_SCATTER)

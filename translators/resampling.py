@@ -230,10 +230,10 @@ def _register_nearest(exact: bool) -> None:
         del output_size
         return run(grad_output, input_size, (scales_d, scales_h, scales_w))
 
-    for number, function in enumerate((one, two, three), 1):
-        translator(f"aten.{prefix}{number}d_backward.default", source="transpose of nearest-neighbour resizing")(
-            function
-        )
+    registered: tuple[Callable[..., torch.Tensor], ...] = (one, two, three)
+    for number, function in enumerate(registered, 1):
+        name = f"aten.{prefix}{number}d_backward.default"
+        translator(name, source="transpose of nearest-neighbour resizing")(function)
 
 
 _register_nearest(exact=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -129,7 +130,7 @@ def _grows(prepared: Prepared) -> bool:
     """
     shapes = [torch.Size(tensor["shape"]) for tensor in prepared.sample.tensors()]
     try:
-        return torch.broadcast_shapes(*shapes).numel() > LARGEST_RESULT
+        return math.prod(torch.broadcast_shapes(*shapes)) > LARGEST_RESULT
     except RuntimeError:  # they do not broadcast
         return False
 
