@@ -21,7 +21,7 @@ from neuron_ops.translators.choices import Choice
 from neuron_ops.translators.sources import DERIVED, OURS, SOURCES, candidates
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from neuron_ops.op_tests.translation.trials import Installed
@@ -78,6 +78,13 @@ class Bench:
 
     def __init__(self, folder: Path, jobs: int, progress: Progress, profile: str = "") -> None:
         self._folder, self._progress, self._jobs, self._name = folder, progress, jobs, profile
+        self._always: Installed = {}
+
+    def beside(self, always: Installed) -> Bench:
+        """Return a bench whose trials run beside these translators too."""
+        other = Bench(self._folder, self._jobs, self._progress, self._name)
+        other._always = {**self._always, **always}
+        return other
 
     def run(self, what: str, trials: Sequence[Trial], beside: Installed) -> list[Report]:
         """Return the reports of all trials beside the translators given, in the order of the trials."""
@@ -86,7 +93,7 @@ class Bench:
         reports: list[Report] = []
         context = multiprocessing.get_context("spawn")  # a process that has run device backward must not be forked
         with _profile(self._name), ProcessPoolExecutor(self._jobs, context) as pool:
-            futures = [pool.submit(_part, self._folder, part, dict(beside)) for part in parts if part]
+            futures = [pool.submit(_part, self._folder, part, {**self._always, **beside}) for part in parts if part]
             for done, future in enumerate(futures, 1):
                 reports += future.result()
                 self._progress(done, len(futures), f"{what}, {len(trials)} trials")
@@ -94,12 +101,19 @@ class Bench:
         return sorted(reports, key=lambda report: place[report.trial])
 
 
-def plan(bench: Bench, folder: Path, *, by_cost: bool = False) -> Planned:
+def plan(
+    bench: Bench, folder: Path, *, names: Collection[str] | None = None, kept: Iterable[Choice] = (), by_cost: bool = False
+) -> Planned:  # fmt: skip
     """Return the choices for the bench's device; minutes of CPU. The bank of all dtypes must exist.
 
-    With `by_cost` the host keeps an overload where every sample is estimated to be cheaper there (see cost.py).
+    With `names` only these overloads are planned, beside the choices in `kept`, which are not tried again and come back as
+    they were. With `by_cost` the host keeps an overload where every sample is estimated to be cheaper there (see cost.py).
     """
-    alone = bench.run("without translators", needing(folder, CASES, DTYPES), {})
+    trials = [trial for trial in needing(folder, CASES, DTYPES) if names is None or trial.overload in names]
+    alone = bench.run("without translators", trials, {})
+    before = {c.overload: c for c in kept if names is not None and c.overload not in names}
+    beside: Installed = {name: (c.source, c.dtypes) for name, c in before.items()}
+    bench = bench.beside(beside)
     right, without = _right(bench, {r.trial.overload: r for r in alone if not r.verified})
     reports = _best(bench, right)
     if by_cost:
@@ -109,6 +123,7 @@ def plan(bench: Bench, folder: Path, *, by_cost: bool = False) -> Planned:
     for name, launches in BY_TEST.items():
         note = "no case, for the CPU has no kernel: verified by training a layer against the CPU's"
         planned.choices[name] = Choice(name, OURS, ("float32",), (), launches, 0, note)
+    planned.choices.update(before)
     return planned
 
 
