@@ -7,8 +7,10 @@ Of several that are right the one with the most dtypes wins, then the one with t
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import multiprocessing
 import os
+import signal
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -39,6 +41,7 @@ BY_TEST = {
 """Overloads that the CPU has no kernel for, and so no cases, with their device calls: verified in float32 by training an LSTM
 and a GRU against the CPU's own layers (tests/test_translators_nets.py)."""
 
+_PR_SET_PDEATHSIG = 1
 _PART = 40  # trials that one process gets at a time
 _NOTE = 240  # characters of a note
 _TURNS = 4  # at most; each leaves out dtypes that needed what the one before left out
@@ -54,6 +57,12 @@ class Planned:
 
 def _part(folder: Path, trials: Sequence[Trial], beside: Installed) -> list[Report]:
     return list(try_all(folder, trials, beside))
+
+
+def _end_with_parent() -> None:
+    """Let this process die with the one that started it: a pool's children wait for ever for a parent that was killed."""
+    with contextlib.suppress(AttributeError):  # Linux alone has prctl
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 @contextlib.contextmanager
@@ -92,7 +101,7 @@ class Bench:
         parts = [trials[first::number] for first in range(number)]
         reports: list[Report] = []
         context = multiprocessing.get_context("spawn")  # a process that has run device backward must not be forked
-        with _profile(self._name), ProcessPoolExecutor(self._jobs, context) as pool:
+        with _profile(self._name), ProcessPoolExecutor(self._jobs, context, _end_with_parent) as pool:
             futures = [pool.submit(_part, self._folder, part, {**self._always, **beside}) for part in parts if part]
             for done, future in enumerate(futures, 1):
                 reports += future.result()
@@ -204,7 +213,8 @@ def _beside_each_other(bench: Bench, reports: Mapping[str, list[Report]], withou
 
 
 def _choice(name: str, source: str, good: Sequence[Report], bad: Iterable[Report]) -> Choice:
-    note = "; ".join(f"not {r.dtype}: {words}" for r in bad if (words := refused_because(r)))
+    refused = [f"not {r.dtype}: {words}" for r in bad if (words := refused_because(r))]
+    note = "; ".join([*(["it reads a value back to the host"] if any(r.reads for r in good) else []), *refused])
     return Choice(
         name, source, tuple(r.dtype for r in good), tuple(sorted(set().union(*(r.parts for r in good)))),
         max(r.median_launches for r in good), max(r.median_bytes for r in good), " ".join(note.split())[:_NOTE],
