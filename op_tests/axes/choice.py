@@ -130,9 +130,10 @@ def _grows(prepared: Prepared) -> bool:
     """
     shapes = [torch.Size(tensor["shape"]) for tensor in prepared.sample.tensors()]
     try:
-        return math.prod(torch.broadcast_shapes(*shapes)) > LARGEST_RESULT
+        together: tuple[int, ...] = torch.broadcast_shapes(*shapes)
     except RuntimeError:  # they do not broadcast
         return False
+    return math.prod(together) > LARGEST_RESULT
 
 
 def _run(
