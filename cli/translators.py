@@ -60,7 +60,7 @@ def _chosen(globs: Sequence[str], device: str) -> dict[str, Choice]:
     for glob in globs:
         if not fnmatch.filter(choices, glob):
             raise BadInput(
-                f"no translator matches {glob!r}; expected overloads such as aten.hardswish.default; see `neuron-ops translators list`"
+                f"no translator matches {glob}; expected overloads such as aten.hardswish.default; see `neuron-ops translators list`"
             )
     return {n: c for n, c in choices.items() if not globs or any(fnmatch.fnmatchcase(n, glob) for glob in globs)}
 
@@ -74,13 +74,15 @@ def show(globs: tuple[str, ...], device: str, as_json: bool) -> None:
 
     Example: neuron-ops translators list 'aten.max_pool2d*'
     """
+    from neuron_ops.translators.choices import shipped_choices
+
     choices = _chosen(globs, device)
     if as_json:
         click.echo(json.dumps([_described(choice) for choice in choices.values()], indent=1))
         return
     for name, choice in choices.items():
         click.echo(f"{name:48} {choice.source:34} {choice.launches:4} calls  {' '.join(choice.dtypes)}")
-    click.echo(f"{len(choices)} translations; evidence: simulated")
+    click.echo(f"{len(choices)} of {len(shipped_choices(device))} translations; evidence: simulated")
 
 
 def _described(choice: Choice) -> dict[str, Any]:
@@ -146,25 +148,35 @@ def _verdicts(trials: Sequence[Any], reports: Sequence[Report]) -> Mapping[str, 
 
 
 @translators.command()
+@click.argument("globs", nargs=-1)
 @_DEVICE
 @click.option(
     "--prefer", type=click.Choice(("device", "cost")), default="device", show_default=True,
     help="cost: leave to the host what is estimated to be cheaper there for every sample.",
 )  # fmt: skip
 @click.option("--write", is_flag=True, help="Write the table into the package, where `install` reads it.")
-def plan(device: str, prefer: str, write: bool) -> None:
-    """Choose translations anew for the simulated device and print the table; a quarter of an hour of CPU."""
+def plan(globs: tuple[str, ...], device: str, prefer: str, write: bool) -> None:
+    """Choose translations anew for the simulated device and print the table; a quarter of an hour of CPU.
+
+    With names or globs of overloads only those are chosen anew, in a minute; the rest of the table stays as it is.
+
+    Example: neuron-ops translators plan 'aten.hardswish*' --write
+    """
     import importlib.resources
 
     import torch
+    from neuron_ops.op_tests import catalogue
     from neuron_ops.op_tests.targets.sim import named_profile
     from neuron_ops.op_tests.translation import planning
     from neuron_ops.op_tests.translation.counting import PROFILES
-    from neuron_ops.translators.choices import TABLES, write_choices
+    from neuron_ops.translators.choices import TABLES, shipped_choices, write_choices
 
+    names = {operator.name for operator in catalogue.select(globs)} if globs else None
+    kept = shipped_choices(device).values() if globs else ()
     with progress_of_parts() as progress:
         folder = _bank(progress)
-        planned = planning.plan(_bench(folder, progress, device), folder, by_cost=prefer == "cost")
+        bench = _bench(folder, progress, device)
+        planned = planning.plan(bench, folder, names=names, kept=kept, by_cost=prefer == "cost")
     version, title = torch.__version__.partition("+")[0], named_profile(PROFILES[device]).title
     text = write_choices(planned.choices, f"torch {version}, {title}; written by `neuron-ops translators plan`")
     if write:

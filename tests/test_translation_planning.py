@@ -7,6 +7,7 @@ from neuron_ops.op_tests.targets.sim import PROFILE_VARIABLE, core_profile, name
 from neuron_ops.op_tests.translation import cost, counting, planning
 from neuron_ops.op_tests.translation.planning import Bench, plan
 from neuron_ops.op_tests.translation.trials import Report, Trial
+from neuron_ops.translators.choices import Choice
 from neuron_ops.translators.registry import resolve
 from neuron_ops.translators.sources import AUTOGRAD_TABLE, DERIVED, FUNCTIONAL, OURS, Candidate
 
@@ -20,8 +21,13 @@ class World:
     serves: dict
     needs: dict = dataclasses.field(default_factory=dict)
     runs: list = dataclasses.field(default_factory=list)
+    always: dict = dataclasses.field(default_factory=dict)
+
+    def beside(self, always):
+        return dataclasses.replace(self, always=always)
 
     def run(self, what, trials, beside):
+        beside = {**self.always, **beside}
         self.runs.append((what, [(t.overload, t.source) for t in trials], dict(beside)))
         return [report for trial in trials for dtype in trial.dtypes if (report := self._report(trial, dtype, beside))]
 
@@ -59,6 +65,7 @@ def planned(monkeypatch, tmp_path):
 
     def act(world, **options):
         names = dict.fromkeys(name for name, _ in world.serves)
+        monkeypatch.setattr(planning, "BY_TEST", {})
         monkeypatch.setattr(planning, "DTYPES", ("float32", "int8"))
         monkeypatch.setattr(planning, "needing", lambda *_: [Trial(name, None, ("float32",), 4) for name in names])
         monkeypatch.setattr(
@@ -138,6 +145,14 @@ def test_the_host_keeps_what_is_cheaper_there_only_when_asked(planned):
     assert found.without[A] == (
         "the fallback is estimated to be cheaper for all 2 samples: at least 50 calls of the device, at most 128 bytes of arguments"
     )
+
+
+def test_named_ones_are_planned_beside_the_rest_of_the_table(planned):
+    kept = [Choice(B, OURS, ("float32",), (), 1, 8, "old"), Choice(A, AUTOGRAD_TABLE, ("int8",), (), 9, 8, "old")]
+    world = World({(A, OURS): {"float32": 3}, (B, OURS): {"float32": 5}}, needs={(A, OURS): [B]})
+    found = planned(world, names={A}, kept=kept)
+    assert (found.choices[A].source, found.choices[A].launches, found.choices[B]) == (OURS, 3, kept[0])
+    assert {name for _, trials, _ in world.runs for name, _ in trials} == {A}
 
 
 def test_break_even_is_where_the_estimates_meet():

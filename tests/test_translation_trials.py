@@ -82,7 +82,7 @@ def test_a_missing_dtype_is_named(bank, monkeypatch):
 
     found = verdicts(bank, monkeypatch, {HARDSWISH: only_float32}, dtypes=("float32", "bfloat16"))
     assert found["float32"] == ""
-    assert found["bfloat16"] == "bfloat16 is missing: the translator declines it (float32 alone)"
+    assert found["bfloat16"] == "missing dtype: the translator declines bfloat16 (float32 alone)"
 
 
 def test_one_that_ends_its_process_in_a_dtype_costs_that_dtype(bank, monkeypatch):
@@ -118,6 +118,13 @@ def test_a_death_loses_no_earlier_failure(bank, monkeypatch, tmp_path):
     assert mark.exists()
     assert (report.passed, report.cases) == (2, 4)
     assert refused_because(report).startswith("wrong result: bfloat16 forward of ")
+
+
+def test_a_value_that_is_read_back_is_noted(bank, monkeypatch):
+    for function, reads in ((right, False), (lambda self: right(self) + 0 * self.sum().item(), True)):
+        (report,) = _reports(bank, monkeypatch, {HARDSWISH: function, BACKWARD: right_backward})
+        assert report.verified
+        assert report.reads is reads
 
 
 def test_the_axes_of_the_cases_are_told(bank, monkeypatch):

@@ -7,8 +7,10 @@ Of several that are right the one with the most dtypes wins, then the one with t
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import multiprocessing
 import os
+import signal
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -21,7 +23,7 @@ from neuron_ops.translators.choices import Choice
 from neuron_ops.translators.sources import DERIVED, OURS, SOURCES, candidates
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from neuron_ops.op_tests.translation.trials import Installed
@@ -39,6 +41,7 @@ BY_TEST = {
 """Overloads that the CPU has no kernel for, and so no cases, with their device calls: verified in float32 by training an LSTM
 and a GRU against the CPU's own layers (tests/test_translators_nets.py)."""
 
+_PR_SET_PDEATHSIG = 1
 _PART = 40  # trials that one process gets at a time
 _NOTE = 240  # characters of a note
 _TURNS = 4  # at most; each leaves out dtypes that needed what the one before left out
@@ -54,6 +57,12 @@ class Planned:
 
 def _part(folder: Path, trials: Sequence[Trial], beside: Installed) -> list[Report]:
     return list(try_all(folder, trials, beside))
+
+
+def _end_with_parent() -> None:
+    """Let this process die with the one that started it: a pool's children wait for ever for a parent that was killed."""
+    with contextlib.suppress(AttributeError):  # Linux alone has prctl
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 @contextlib.contextmanager
@@ -78,6 +87,13 @@ class Bench:
 
     def __init__(self, folder: Path, jobs: int, progress: Progress, profile: str = "") -> None:
         self._folder, self._progress, self._jobs, self._name = folder, progress, jobs, profile
+        self._always: Installed = {}
+
+    def beside(self, always: Installed) -> Bench:
+        """Return a bench whose trials run beside these translators too."""
+        other = Bench(self._folder, self._jobs, self._progress, self._name)
+        other._always = {**self._always, **always}
+        return other
 
     def run(self, what: str, trials: Sequence[Trial], beside: Installed) -> list[Report]:
         """Return the reports of all trials beside the translators given, in the order of the trials."""
@@ -85,8 +101,8 @@ class Bench:
         parts = [trials[first::number] for first in range(number)]
         reports: list[Report] = []
         context = multiprocessing.get_context("spawn")  # a process that has run device backward must not be forked
-        with _profile(self._name), ProcessPoolExecutor(self._jobs, context) as pool:
-            futures = [pool.submit(_part, self._folder, part, dict(beside)) for part in parts if part]
+        with _profile(self._name), ProcessPoolExecutor(self._jobs, context, _end_with_parent) as pool:
+            futures = [pool.submit(_part, self._folder, part, {**self._always, **beside}) for part in parts if part]
             for done, future in enumerate(futures, 1):
                 reports += future.result()
                 self._progress(done, len(futures), f"{what}, {len(trials)} trials")
@@ -94,18 +110,30 @@ class Bench:
         return sorted(reports, key=lambda report: place[report.trial])
 
 
-def plan(bench: Bench, folder: Path, *, by_cost: bool = False) -> Planned:
+def plan(
+    bench: Bench, folder: Path, *, names: Collection[str] | None = None, kept: Iterable[Choice] = (), by_cost: bool = False
+) -> Planned:  # fmt: skip
     """Return the choices for the bench's device; minutes of CPU. The bank of all dtypes must exist.
 
-    With `by_cost` the host keeps an overload where every sample is estimated to be cheaper there (see cost.py).
+    With `names` only these overloads are planned, beside the choices in `kept`, which are not tried again and come back as
+    they were. With `by_cost` the host keeps an overload where every sample is estimated to be cheaper there (see cost.py).
     """
-    alone = bench.run("without translators", needing(folder, CASES, DTYPES), {})
+    trials = [trial for trial in needing(folder, CASES, DTYPES) if names is None or trial.overload in names]
+    alone = bench.run("without translators", trials, {})
+    before = {c.overload: c for c in kept if names is not None and c.overload not in names}
+    beside: Installed = {name: (c.source, c.dtypes) for name, c in before.items()}
+    bench = bench.beside(beside)
     right, without = _right(bench, {r.trial.overload: r for r in alone if not r.verified})
     reports = _best(bench, right)
     if by_cost:
         without |= {name: words for name, found in reports.items() if (words := _cheaper_on_host(found))}
         reports = {name: found for name, found in reports.items() if name not in without}
-    return _beside_each_other(bench, reports, without)
+    planned = _beside_each_other(bench, reports, without)
+    for name, launches in BY_TEST.items():
+        note = "no case, for the CPU has no kernel: verified by training a layer against the CPU's"
+        planned.choices[name] = Choice(name, OURS, ("float32",), (), launches, 0, note)
+    planned.choices.update(before)
+    return planned
 
 
 def _right(bench: Bench, lacking: Mapping[str, Report]) -> tuple[dict[str, list[Report]], dict[str, str]]:
@@ -181,14 +209,12 @@ def _beside_each_other(bench: Bench, reports: Mapping[str, list[Report]], withou
             choices[name] = _choice(name, sources[name], good, bad)
         else:
             without[name] = next((words for r in bad if (words := refused_because(r))), "no case says anything")
-    for name, launches in BY_TEST.items():
-        note = "no case, for the CPU has no kernel: verified by training a layer against the CPU's"
-        choices[name] = Choice(name, OURS, ("float32",), (), launches, 0, note)
     return Planned(choices, without)
 
 
 def _choice(name: str, source: str, good: Sequence[Report], bad: Iterable[Report]) -> Choice:
-    note = "; ".join(f"not {r.dtype}: {words}" for r in bad if (words := refused_because(r)))
+    refused = [f"not {r.dtype}: {words}" for r in bad if (words := refused_because(r))]
+    note = "; ".join([*(["it reads a value back to the host"] if any(r.reads for r in good) else []), *refused])
     return Choice(
         name, source, tuple(r.dtype for r in good), tuple(sorted(set().union(*(r.parts for r in good)))),
         max(r.median_launches for r in good), max(r.median_bytes for r in good), " ".join(note.split())[:_NOTE],

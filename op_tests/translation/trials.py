@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 EXACTNESS = 4.0
 """Times the CPU's own error against float64 that a translation's may be."""
 
+_READ = "aten._local_scalar_dense.default"  # what .item() calls: the host waits for the device
 _MEMORY = 4 << 30  # bytes of address space that trials may add
 _SECONDS = 20.0  # of processor time that a case may take
 
@@ -55,7 +56,8 @@ class Report:
     `cases` were applicable and `passed` of them passed. `host` are the overloads that the host computed in calls that are
     not gradients; `parts` what the device ran; `failure` the first failure in words: the variant and the message.
     `launches`: device calls a case, `bytes`: of the arguments' storages, both over forward cases. `axes`: what the
-    applicable cases vary. `declined`: the translator's words where it left a call to what served it before.
+    applicable cases vary; `reads`: whether a call that is no gradient read a value back to the host. `declined`: the
+    translator's words where it left a call to what served it before.
     """
 
     trial: Trial
@@ -69,6 +71,7 @@ class Report:
     launches: list[int] = field(default_factory=list)
     bytes: list[int] = field(default_factory=list)
     axes: set[str] = field(default_factory=set)
+    reads: bool = False
     itself: bool = False
     declined: str = ""
 
@@ -203,6 +206,7 @@ def _add(report: Report, case: Case, result: Result, bank: Bank) -> None:
     report.itself = report.itself or (
         report.trial.source is not None and not gradient and not report.declined and report.trial.overload in host
     )
+    report.reads = report.reads or (not gradient and any(part.overload == _READ for part in parts))
     report.parts.update(part.overload for part in parts)
     if case.variant == "forward":
         report.launches.append(sum(part.count for part in parts if part.overload not in ALLOCATIONS))
@@ -229,7 +233,7 @@ def refused_because(report: Report) -> str:
     if report.passed < report.cases:
         return f"{_kind(report)}: {report.failure}"
     if report.declined and report.host:
-        return f"{report.dtype} is missing: the translator declines it ({report.declined.splitlines()[0][:120]})"
+        return f"missing dtype: the translator declines {report.dtype} ({report.declined.splitlines()[0][:120]})"
     if report.host:
         return f"in {report.dtype} it needs the host: {', '.join(sorted(report.host))}"
     return "" if report.cases else "no case says anything"
