@@ -60,7 +60,7 @@ def _chosen(globs: Sequence[str], device: str) -> dict[str, Choice]:
     for glob in globs:
         if not fnmatch.filter(choices, glob):
             raise BadInput(
-                f"no translator matches {glob}; expected overloads such as aten.hardswish.default; see `neuron-ops translators list`"
+                f"no translator matches {glob!r}; expected overloads such as aten.hardswish.default; see `neuron-ops translators list`"
             )
     return {n: c for n, c in choices.items() if not globs or any(fnmatch.fnmatchcase(n, glob) for glob in globs)}
 

@@ -88,8 +88,8 @@ def test_verify_takes_some_dtypes(capsys):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["list", "aten.hard*", "aten.nothing*"], "no translator matches aten.nothing*; expected overloads such as "),
-        (["verify", "nothing"], "no translator matches nothing; expected overloads such as "),
+        (["list", "aten.hard*", "aten.nothing*"], "no translator matches 'aten.nothing*'; expected overloads such as "),
+        (["verify", "nothing"], "no translator matches 'nothing'; expected overloads such as "),
         (["verify", "--dtypes", "float31"], "unknown dtype 'float31'; expected all, or one of "),
     ],
 )
