@@ -43,10 +43,15 @@ def build(dtypes: str, jobs: int, axes: bool, seed: int) -> None:
 
     names = dtypes_named([name.strip() for name in dtypes.split(",") if name.strip()])
     folder = load_settings().cache_folder
-    with _bar() if sys.stderr.isatty() else _lines() as progress:
+    with progress_of_parts() as progress:
         Bank(folder, seed).build(names, progress, jobs=jobs, axes=axes)
     for name in names:
         click.echo(bank_file(folder, name, seed))
+
+
+def progress_of_parts() -> contextlib.AbstractContextManager[Callable[[int, int, str], None]]:
+    """Return a context whose value takes done, total and a text: a bar on a terminal, plain lines elsewhere."""
+    return _bar() if sys.stderr.isatty() else _lines()
 
 
 @contextlib.contextmanager

@@ -9,12 +9,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from neuron_ops.cli.bank import progress_of_parts
 from neuron_ops.op_tests.records import BadInput
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
+    from neuron_ops.op_tests.translation.planning import Bench
+    from neuron_ops.op_tests.translation.trials import Report
     from neuron_ops.translators.choices import Choice
+
+DEVICES = ("neuron", "core")
+_DEVICE = click.option(
+    "--device", type=click.Choice(DEVICES), default=DEVICES[0], show_default=True,
+    help="What the device has: the vendor's registrations, or torch's core tag and runtime primitives.",
+)  # fmt: skip
 
 
 @click.group()
@@ -22,48 +31,58 @@ def translators() -> None:
     """Show and verify the translations of operators that a device lacks."""
 
 
-def _report(text: str) -> None:
-    click.echo(text, err=True)
-
-
-def _bank(progress: Callable[[str], None]) -> Path:
+def _bank(progress: Callable[[int, int, str], None]) -> Path:
     """Return the cache folder with a bank of every dtype, recorded first where one is missing."""
     from neuron_ops.coverage_db.settings import load_settings
     from neuron_ops.op_tests.bank import DTYPES, Bank
 
     folder = load_settings().cache_folder
     bank = Bank(folder)
-    if missing := bank.missing(DTYPES):
-        progress(f"recording samples of {', '.join(missing)}")
-        bank.build(missing, lambda *_: None)
+    if missing := bank.missing(DTYPES):  # a bank without the axes' variants is one too
+        bank.build(missing, progress)
     return folder
 
 
-@translators.command("list")
-@click.argument("globs", nargs=-1)
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON list with all fields.")
-def show(globs: tuple[str, ...], as_json: bool) -> None:
-    """List the chosen translations: source, verified dtypes, device calls, what they call.
+def _bench(folder: Path, progress: Callable[[int, int, str], None], device: str) -> Bench:
+    from neuron_ops.op_tests.translation.counting import PROFILES
+    from neuron_ops.op_tests.translation.planning import Bench
 
-    Example: neuron-ops translators list 'aten.max_pool2d*'
-    """
+    return Bench(folder, len(os.sched_getaffinity(0)), progress, PROFILES[device] or "")
+
+
+def _chosen(globs: Sequence[str], device: str) -> dict[str, Choice]:
+    """Return the choices that the globs name, all without one; raises BadInput for a glob that names none."""
     import fnmatch
 
     from neuron_ops.translators.choices import shipped_choices
 
-    choices = shipped_choices()
-    names = [n for n in choices if not globs or any(fnmatch.fnmatch(n, glob) for glob in globs)]
-    if not names:
-        raise BadInput(
-            f"no translator matches {' '.join(globs)}; expected overloads such as aten.hardswish.default; list all without a name"
-        )
+    choices = shipped_choices(device)
+    for glob in globs:
+        if not fnmatch.filter(choices, glob):
+            raise BadInput(
+                f"no translator matches {glob}; expected overloads such as aten.hardswish.default; see `neuron-ops translators list`"
+            )
+    return {n: c for n, c in choices.items() if not globs or any(fnmatch.fnmatchcase(n, glob) for glob in globs)}
+
+
+@translators.command("list")
+@click.argument("globs", nargs=-1)
+@_DEVICE
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON list with all fields.")
+def show(globs: tuple[str, ...], device: str, as_json: bool) -> None:
+    """List the chosen translations: source, device calls, verified dtypes.
+
+    Example: neuron-ops translators list 'aten.max_pool2d*'
+    """
+    from neuron_ops.translators.choices import shipped_choices
+
+    choices = _chosen(globs, device)
     if as_json:
-        click.echo(json.dumps([_described(choices[name]) for name in names], indent=1))
+        click.echo(json.dumps([_described(choice) for choice in choices.values()], indent=1))
         return
-    for name in names:
-        choice = choices[name]
+    for name, choice in choices.items():
         click.echo(f"{name:48} {choice.source:34} {choice.launches:4} calls  {' '.join(choice.dtypes)}")
-    click.echo(f"{len(names)} of {len(choices)} translations; evidence: simulated")
+    click.echo(f"{len(choices)} of {len(shipped_choices(device))} translations; evidence: simulated")
 
 
 def _described(choice: Choice) -> dict[str, Any]:
@@ -78,70 +97,91 @@ def _described(choice: Choice) -> dict[str, Any]:
 
 @translators.command()
 @click.argument("globs", nargs=-1)
+@click.option("--dtypes", help="Only these of the verified dtypes, separated by commas.")
+@_DEVICE
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def verify(globs: tuple[str, ...], as_json: bool) -> int:
+def verify(globs: tuple[str, ...], dtypes: str | None, device: str, as_json: bool) -> int:
     """Run every chosen translation through all cases of its overload in its dtypes; exit code 1 where one fails.
 
     Example: neuron-ops translators verify 'aten.hardswish*'
     """
-    import fnmatch
-
-    from neuron_ops.op_tests.translation.planning import Bench
-    from neuron_ops.op_tests.translation.trials import Trial, refused_because
+    from neuron_ops.op_tests.plan import dtypes_named
+    from neuron_ops.op_tests.translation.trials import Trial
     from neuron_ops.translators.choices import shipped_choices
 
-    choices = shipped_choices()
-    names = [n for n in choices if not globs or any(fnmatch.fnmatch(n, glob) for glob in globs)]
-    if not names:
-        raise BadInput(
-            f"no translator matches {' '.join(globs)}; expected overloads such as aten.hardswish.default; see `neuron-ops translators list`"
-        )
-    beside = {c.overload: (c.source, c.dtypes) for c in choices.values()}
-    trials = [Trial(name, choices[name].source, choices[name].dtypes) for name in names]
-    reports = Bench(_bank(_report), len(os.sched_getaffinity(0)), _report).run("verify", trials, beside)
-    failures = {f"{r.trial.overload} {r.dtype}": words for r in reports if (words := refused_because(r))}
-    cases = sum(r.cases for r in reports)
+    named = _chosen(globs, device)
+    asked = dtypes_named([part.strip() for part in dtypes.split(",")]) if dtypes is not None else None
+    trials = [
+        Trial(name, choice.source, kept)
+        for name, choice in named.items()
+        if (kept := tuple(d for d in choice.dtypes if asked is None or d in asked))
+    ]
+    beside = {c.overload: (c.source, c.dtypes) for c in shipped_choices(device).values()}
+    with progress_of_parts() as progress:
+        reports = _bench(_bank(progress), progress, device).run("verify", trials, beside)
+    found = _verdicts(trials, reports)
+    failures = {f"{name} {row['dtype']}": row["refused"] for name, rows in found.items() for row in rows if row["refused"]}  # fmt: skip
+    cases, passed = sum(r.cases for r in reports), sum(r.passed for r in reports)
     if as_json:
         click.echo(
-            json.dumps(
-                {
-                    "translations": len(names),
-                    "cases": cases,
-                    "passed": sum(r.passed for r in reports),
-                    "failures": failures,
-                },
-                indent=1,
-            )
-        )
+            json.dumps({"translations": len(trials), "cases": cases, "passed": passed, "failures": failures, "verdicts": found}, indent=1)
+        )  # fmt: skip
     else:
         for name, words in sorted(failures.items()):
             click.echo(f"{name}: {words}")
         click.echo(
-            f"{len(names)} translations, {sum(r.passed for r in reports)} of {cases} cases pass, {len(failures)} failures; evidence: simulated"
+            f"{len(trials)} translations, {passed} of {cases} cases pass, {len(failures)} failures; evidence: simulated"
         )
     return int(bool(failures))
 
 
+def _verdicts(trials: Sequence[Any], reports: Sequence[Report]) -> Mapping[str, list[dict[str, Any]]]:
+    """Return overload → a row for each dtype: cases, those that passed, the axes they vary, why it is refused."""
+    from neuron_ops.op_tests.translation.trials import refused_because
+
+    found: dict[str, list[dict[str, Any]]] = {trial.overload: [] for trial in trials}
+    for r in reports:
+        found[r.trial.overload].append(
+            {"dtype": r.dtype, "cases": r.cases, "passed": r.passed, "axes": sorted(r.axes), "refused": refused_because(r)}
+        )  # fmt: skip
+    return found
+
+
 @translators.command()
+@click.argument("globs", nargs=-1)
+@_DEVICE
+@click.option(
+    "--prefer", type=click.Choice(("device", "cost")), default="device", show_default=True,
+    help="cost: leave to the host what is estimated to be cheaper there for every sample.",
+)  # fmt: skip
 @click.option("--write", is_flag=True, help="Write the table into the package, where `install` reads it.")
-def plan(write: bool) -> None:
-    """Choose translations anew for the simulated device's profile and print the table; a quarter of an hour of CPU."""
+def plan(globs: tuple[str, ...], device: str, prefer: str, write: bool) -> None:
+    """Choose translations anew for the simulated device and print the table; a quarter of an hour of CPU.
+
+    With names or globs of overloads only those are chosen anew, in a minute; the rest of the table stays as it is.
+
+    Example: neuron-ops translators plan 'aten.hardswish*' --write
+    """
     import importlib.resources
 
     import torch
-    from neuron_ops.op_tests.targets.sim import state
+    from neuron_ops.op_tests import catalogue
+    from neuron_ops.op_tests.targets.sim import named_profile
     from neuron_ops.op_tests.translation import planning
-    from neuron_ops.translators.choices import write_choices
+    from neuron_ops.op_tests.translation.counting import PROFILES
+    from neuron_ops.translators.choices import TABLES, shipped_choices, write_choices
 
-    planned = planning.plan(_bank(_report), len(os.sched_getaffinity(0)), _report)
-    version = torch.__version__.partition("+")[0]
-    text = write_choices(
-        planned.choices, f"torch {version}, {state.profile.title}; written by `neuron-ops translators plan`"
-    )
+    names = {operator.name for operator in catalogue.select(globs)} if globs else None
+    kept = shipped_choices(device).values() if globs else ()
+    with progress_of_parts() as progress:
+        folder = _bank(progress)
+        bench = _bench(folder, progress, device)
+        planned = planning.plan(bench, folder, names=names, kept=kept, by_cost=prefer == "cost")
+    version, title = torch.__version__.partition("+")[0], named_profile(PROFILES[device]).title
+    text = write_choices(planned.choices, f"torch {version}, {title}; written by `neuron-ops translators plan`")
     if write:
-        Path(str(importlib.resources.files("neuron_ops.translators").joinpath("data/choices.csv"))).write_text(
-            text, "utf-8"
-        )
+        table = importlib.resources.files("neuron_ops.translators").joinpath(f"data/{TABLES[device]}")
+        Path(str(table)).write_text(text, "utf-8")
     else:
         click.echo(text, nl=False)
     for name, words in sorted(planned.without.items()):
@@ -150,16 +190,21 @@ def plan(write: bool) -> None:
 
 
 @translators.command()
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def coverage(as_json: bool) -> None:
+@click.option("--device", "devices", type=click.Choice(DEVICES), multiple=True, help="One device only; default: both.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON list, one object a device.")
+def coverage(devices: tuple[str, ...], as_json: bool) -> None:
     """Count the overloads of D_key that run with no work on the host, without and with translators."""
     from neuron_ops.op_tests.translation.counting import count
 
-    counts = count(_bank(_report), len(os.sched_getaffinity(0)), _report)
+    with progress_of_parts() as progress:
+        folder = _bank(progress)
+        found = [count(_bench(folder, progress, device), folder, device) for device in devices or DEVICES]
     if as_json:
-        click.echo(json.dumps(dataclasses.asdict(counts), indent=1))
+        click.echo(json.dumps([dataclasses.asdict(counts) for counts in found], indent=1))
         return
-    for label, n in (("without translators", counts.without), ("with translators", counts.with_translators)):
-        click.echo(
-            f"{label}: {n} of {counts.d_key} overloads of D_key ({n / counts.d_key:.1%}) run with no work on the host; {counts.profile}; evidence: simulated"
-        )
+    for counts in found:
+        click.echo(f"{counts.profile} (evidence: simulated)")
+        for label, n in (("without translators", counts.without), ("with translators", counts.with_translators)):
+            click.echo(
+                f"  {label}: {n} of {counts.d_key} overloads of D_key ({n / counts.d_key:.1%}) run with no work on the host"
+            )

@@ -33,10 +33,14 @@ def bank(tmp_path):
 
 def verdicts(bank, monkeypatch, functions, overload=HARDSWISH, dtypes=("float32",)):
     """Return dtype → sentence for an overload's trial, with these functions as our translators."""
+    return {r.dtype: refused_because(r) for r in _reports(bank, monkeypatch, functions, overload, dtypes)}
+
+
+def _reports(bank, monkeypatch, functions, overload=HARDSWISH, dtypes=("float32",)):
     table = {name: Translator(name, function, "test") for name, function in functions.items()}
     monkeypatch.setattr(sources, "load", lambda: table)
     beside = {name: ("ours", None) for name in functions if name != overload}
-    return {r.dtype: refused_because(r) for r in try_all(bank, [Trial(overload, "ours", dtypes)], beside)}
+    return list(try_all(bank, [Trial(overload, "ours", dtypes)], beside))
 
 
 def test_a_right_one_is_verified_in_each_dtype(bank, monkeypatch):
@@ -78,7 +82,54 @@ def test_a_missing_dtype_is_named(bank, monkeypatch):
 
     found = verdicts(bank, monkeypatch, {HARDSWISH: only_float32}, dtypes=("float32", "bfloat16"))
     assert found["float32"] == ""
-    assert found["bfloat16"] == f"it reaches {HARDSWISH} itself" or "in bfloat16 it needs the host" in found["bfloat16"]
+    assert found["bfloat16"] == "missing dtype: the translator declines bfloat16 (float32 alone)"
+
+
+def test_one_that_ends_its_process_in_a_dtype_costs_that_dtype(bank, monkeypatch):
+    def dies_in_bfloat16(self):
+        import ctypes
+
+        return right(self) if self.dtype is torch.float32 else ctypes.string_at(0)
+
+    dtypes = ("float32", "bfloat16")
+    found = verdicts(bank, monkeypatch, {HARDSWISH: dies_in_bfloat16, BACKWARD: right_backward}, dtypes=dtypes)
+    assert found["float32"] == ""
+    assert found["bfloat16"].startswith("crash: a call ended the process: ")
+
+
+def test_a_death_loses_no_earlier_failure(bank, monkeypatch, tmp_path):
+    """The child that goes on after a death begins the dtype again: what it skipped would otherwise count as passed."""
+    mark = tmp_path / "died"
+
+    def wrong_then_dies_once(self):
+        import ctypes
+
+        if self.dtype is torch.float32:
+            return right(self)
+        if self.is_contiguous():
+            return right(self) + 1
+        if not mark.exists():
+            mark.touch()
+            ctypes.string_at(0)
+        return right(self)
+
+    functions = {HARDSWISH: wrong_then_dies_once, BACKWARD: right_backward}
+    _, report = _reports(bank, monkeypatch, functions, dtypes=("float32", "bfloat16"))
+    assert mark.exists()
+    assert (report.passed, report.cases) == (2, 4)
+    assert refused_because(report).startswith("wrong result: bfloat16 forward of ")
+
+
+def test_a_value_that_is_read_back_is_noted(bank, monkeypatch):
+    for function, reads in ((right, False), (lambda self: right(self) + 0 * self.sum().item(), True)):
+        (report,) = _reports(bank, monkeypatch, {HARDSWISH: function, BACKWARD: right_backward})
+        assert report.verified
+        assert report.reads is reads
+
+
+def test_the_axes_of_the_cases_are_told(bank, monkeypatch):
+    (report,) = _reports(bank, monkeypatch, {HARDSWISH: right, BACKWARD: right_backward})
+    assert report.axes == {"forward", "backward"}
 
 
 def test_one_that_ends_its_process_costs_only_itself(bank, monkeypatch):

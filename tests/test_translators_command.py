@@ -1,68 +1,111 @@
-"""What `neuron-ops translators` prints, and the table that it prints from."""
+"""`neuron-ops translators`: what it prints, its exit codes, and one sentence for bad input."""
 
 import json
 
 import pytest
-from neuron_ops.cli import main
-from neuron_ops.op_tests import catalogue
-from neuron_ops.op_tests.targets.sim import state
-from neuron_ops.op_tests.translation import cost
-from neuron_ops.translators.choices import BadChoices, Choice, read_choices, shipped_choices, write_choices
-from neuron_ops.translators.families import load
-from neuron_ops.translators.sources import DERIVED, SOURCES, function_of
+from neuron_ops.cli import translators as command
+from neuron_ops.cli.main import run
+from neuron_ops.op_tests.translation.trials import Report
+from neuron_ops.translators import choices
+from neuron_ops.translators.choices import BadChoices, Choice, read_choices, write_choices
+
+HARDSWISH, FLOOR = "aten.hardswish.default", "aten.floor.default"
+TABLE = {
+    HARDSWISH: Choice(HARDSWISH, "ours", ("float32", "bfloat16"), ("aten.mul.Tensor",), 4, 48, 'not int8: "odd", it says', ("empty", "forward")),
+    FLOOR: Choice(FLOOR, "torch _refs, derived", ("float32",), ("aten.ceil.default",), 1, 96, "", ("forward",)),
+}  # fmt: skip
 
 
-def test_the_shipped_table_names_overloads_and_sources_that_exist():
-    known = catalogue.by_name()
-    native = {name for name, registration in state.profile.registrations.items() if not registration.host}
-    for name, choice in shipped_choices().items():
-        assert name in known
-        assert name not in native
-        assert choice.source.removesuffix(DERIVED) in SOURCES
-        assert function_of(name, choice.source) is not None
-        assert choice.dtypes
+class FakeBench:
+    """Reports two cases for each dtype; one of those named in `wrong` fails."""
+
+    wrong = ()
+
+    def run(self, what, trials, beside):
+        assert set(beside) == set(TABLE)
+        return [
+            Report(t, d, 2, 1 if (t.overload, d) in self.wrong else 2, "float32 forward of x/0: nan", axes={"forward"})
+            for t in trials
+            for d in t.dtypes
+        ]
 
 
-def test_our_translators_name_their_source():
-    assert len(load()) > 300
-    for name, translator in load().items():
-        assert name in catalogue.by_name(), name
-        assert len(translator.source) > 5, name
+@pytest.fixture(autouse=True)
+def bench(monkeypatch, tmp_path):
+    bench = FakeBench()
+    monkeypatch.setattr(choices, "shipped_choices", lambda device="neuron": TABLE)
+    monkeypatch.setattr(command, "_bank", lambda progress: tmp_path)
+    monkeypatch.setattr(command, "_bench", lambda *_: bench)
+    return bench
 
 
-def test_the_list_and_its_json(capsys):
-    assert main.run(["translators", "list", "aten.hardswish*", "--json"]) == 0
-    rows = {row["overload"]: row for row in json.loads(capsys.readouterr().out)}
-    row = rows["aten.hardswish.default"]
-    assert row["evidence"] == "simulated"
-    assert "float32" in row["dtypes"]
-    assert {part["route"] for part in row["closure"]} == {"native"}
-    assert row["launches"] > 1
-    assert row["fallback_cheaper_below_bytes"] == cost.break_even_bytes(row["launches"])
-    assert main.run(["translators", "list", "aten.hardswish*"]) == 0
-    assert f"{len(rows)} of {len(shipped_choices())} translations; evidence: simulated" in capsys.readouterr().out
-    assert main.run(["translators", "list", "aten.nope*"]) == 2
-    assert "no translator matches aten.nope*" in capsys.readouterr().err
+def test_a_table_comes_back_as_it_was_written():
+    text = write_choices(TABLE, "about")
+    found = read_choices(text)
+    assert found[FLOOR] == TABLE[FLOOR]
+    assert found[HARDSWISH].note == "not int8: 'odd', it says"
+    assert found[HARDSWISH].axes == ("empty", "forward")
 
 
-def test_a_table_survives_the_round_trip_and_a_damaged_one_is_named():
-    choices = {
-        "aten.x.y": Choice("aten.x.y", "ours, derived", ("float32",), ("aten.add.out",), 3, 12, 'not "bool": a, b')
-    }
-    text = write_choices(choices, "torch 0")
-    assert read_choices(text)["aten.x.y"] == Choice(
-        "aten.x.y", "ours, derived", ("float32",), ("aten.add.out",), 3, 12, "not 'bool': a, b"
-    )
-    with pytest.raises(BadChoices, match=r"names aten\.x\.y twice"):
-        read_choices(text + text.splitlines()[-1])
-    with pytest.raises(BadChoices, match=r"damaged at aten\.x\.y"):
-        read_choices(text.replace(",3,12,", ",three,12,"))
+def test_a_table_of_before_the_axes_is_read_and_a_damaged_one_is_not():
+    old = f"# x\noverload,source,dtypes,needs,launches,bytes,note\n{FLOOR},ours,float32,aten.ceil.default,1,96,\n"
+    assert read_choices(old)[FLOOR].axes == ()
     with pytest.raises(BadChoices, match="has columns"):
-        read_choices("overload,source\n")
+        read_choices(old.replace(",needs,", ",want,"))
+    with pytest.raises(BadChoices, match="twice"):
+        read_choices(old + old.splitlines()[-1])
+    with pytest.raises(BadChoices, match=f"damaged at {FLOOR}"):
+        read_choices(old.replace(",1,96,", ",one,96,"))
 
 
-def test_the_cost_model_prefers_the_host_for_small_tensors_and_many_calls():
-    assert cost.break_even_bytes(1) == 0
-    assert cost.fallback_seconds(0) < cost.translated_seconds(10)
-    even = cost.break_even_bytes(10)
-    assert cost.fallback_seconds(even) == pytest.approx(cost.translated_seconds(10))
+def test_list_shows_each_choice(capsys):
+    assert run(["translators", "list"]) == 0
+    out = capsys.readouterr().out
+    assert "4 calls  float32 bfloat16" in out
+    assert out.endswith("2 translations; evidence: simulated\n")
+
+
+def test_list_json_has_closure_axes_and_costs(capsys):
+    assert run(["translators", "list", "--json", "aten.hard*"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    assert found["closure"] == [{"overload": "aten.mul.Tensor", "route": "native"}]
+    assert (found["axes"], found["launches"], found["host_bytes_avoided"]) == (["empty", "forward"], 4, 96)
+    assert found["fallback_cheaper_below_bytes"] > 0
+
+
+def test_verify_exits_with_0_when_all_pass(capsys):
+    assert run(["translators", "verify", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["translations"], found["cases"], found["passed"], found["failures"]) == (2, 6, 6, {})
+    assert found["verdicts"][FLOOR] == [
+        {"dtype": "float32", "cases": 2, "passed": 2, "axes": ["forward"], "refused": ""}
+    ]
+
+
+def test_verify_exits_with_1_and_names_what_fails(bench, capsys):
+    bench.wrong = ((FLOOR, "float32"),)
+    assert run(["translators", "verify"]) == 1
+    out = capsys.readouterr().out.splitlines()
+    assert out[0] == f"{FLOOR} float32: wrong result: float32 forward of x/0: nan"
+    assert out[-1] == "2 translations, 5 of 6 cases pass, 1 failures; evidence: simulated"
+
+
+def test_verify_takes_some_dtypes(capsys):
+    assert run(["translators", "verify", "--dtypes", "bfloat16", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["translations"], found["cases"]) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["list", "aten.hard*", "aten.nothing*"], "no translator matches 'aten.nothing*'; expected overloads such as "),
+        (["verify", "nothing"], "no translator matches 'nothing'; expected overloads such as "),
+        (["verify", "--dtypes", "float31"], "unknown dtype 'float31'; expected all, or one of "),
+    ],
+)
+def test_bad_input_is_one_sentence(arguments, says, capsys):
+    assert run(["translators", *arguments]) == 2
+    err = capsys.readouterr().err
+    assert says in err
+    assert err.count("\n") == 1

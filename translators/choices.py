@@ -10,7 +10,7 @@ import functools
 import importlib.resources
 from dataclasses import dataclass
 
-COLUMNS = ("overload", "source", "dtypes", "needs", "launches", "bytes", "note")
+COLUMNS = ("overload", "source", "dtypes", "needs", "launches", "bytes", "note", "axes")
 
 
 class BadChoices(ValueError):  # noqa: N818 - it names the file
@@ -23,7 +23,8 @@ class Choice:
 
     `source` as in sources.py; `dtypes` in which every case of it passed with no work on the host; `needs`: the overloads
     of the device that the calls reach; `launches`: the median number of device calls of a sample; `bytes`: the median
-    bytes of a sample's tensors that a CPU fallback would move; `note`: what is partial, and why.
+    bytes of a sample's tensors that a CPU fallback would move; `note`: what is partial, and why; `axes`: what the cases
+    varied (op_tests.axes), empty in tables that were written before it was noted.
     """
 
     overload: str
@@ -33,13 +34,14 @@ class Choice:
     launches: int
     bytes: int
     note: str
+    axes: tuple[str, ...] = ()
 
 
 def read_choices(text: str) -> dict[str, Choice]:
     """Return overload → choice of a table's text; raises BadChoices for a line that is double or does not parse."""
     lines = [line for line in text.splitlines() if line and not line.startswith("#")]
     rows = csv.DictReader(lines)
-    if tuple(rows.fieldnames or ()) != COLUMNS:
+    if tuple(rows.fieldnames or ()) not in (COLUMNS, COLUMNS[:-1]):
         raise BadChoices(f"the table of choices has columns {rows.fieldnames}; expected {', '.join(COLUMNS)}")
     found: dict[str, Choice] = {}
     for row in rows:
@@ -51,7 +53,7 @@ def read_choices(text: str) -> dict[str, Choice]:
         try:
             found[name] = Choice(
                 name, row["source"], tuple(row["dtypes"].split()), tuple(row["needs"].split()), int(row["launches"]),
-                int(row["bytes"]), row["note"],
+                int(row["bytes"]), row["note"], tuple((row.get("axes") or "").split()),
             )  # fmt: skip
         except (ValueError, AttributeError) as error:
             raise BadChoices(
@@ -67,12 +69,18 @@ def write_choices(choices: dict[str, Choice], about: str) -> str:
         c = choices[name]
         note = '"' + c.note.replace('"', "'") + '"' if c.note else ""
         source = f'"{c.source}"' if "," in c.source else c.source
-        lines.append(f"{name},{source},{' '.join(c.dtypes)},{' '.join(c.needs)},{c.launches},{c.bytes},{note}")
+        lines.append(
+            f"{name},{source},{' '.join(c.dtypes)},{' '.join(c.needs)},{c.launches},{c.bytes},{note},{' '.join(c.axes)}"
+        )
     return "\n".join(lines) + "\n"
 
 
+TABLES = {"neuron": "choices.csv", "core": "choices_core.csv"}
+"""Device → the table of choices that was planned for it: the vendor's registrations, or torch's core tag."""
+
+
 @functools.cache
-def shipped_choices() -> dict[str, Choice]:
-    """Return the choices that come with the package."""
-    path = importlib.resources.files("neuron_ops.translators").joinpath("data/choices.csv")
+def shipped_choices(device: str = "neuron") -> dict[str, Choice]:
+    """Return the choices that come with the package for a device of TABLES."""
+    path = importlib.resources.files("neuron_ops.translators").joinpath(f"data/{TABLES[device]}")
     return read_choices(path.read_text("utf-8"))

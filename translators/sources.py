@@ -19,14 +19,16 @@ if TYPE_CHECKING:
 
     import torch
 
-OURS, CORE_TABLE, AUTOGRAD_TABLE, REFERENCES = (
+OURS, CORE_TABLE, AUTOGRAD_TABLE, REFERENCES, FUNCTIONAL = (
     "ours",
     "torch core_aten_decompositions",
     "torch post_autograd",
     "torch _refs",
+    "functional form",
 )
-SOURCES = (OURS, CORE_TABLE, AUTOGRAD_TABLE, REFERENCES)
-"""Where functions come from, in the order in which equals are preferred."""
+SOURCES = (OURS, CORE_TABLE, AUTOGRAD_TABLE, REFERENCES, FUNCTIONAL)
+"""Where functions come from, in the order in which equals are preferred. The last is the overload of PyTorch that computes
+the same and changes nothing: a device may have it, or another translation serves it. It only ever serves derived forms."""
 
 DERIVED = ", derived"
 """What a source's name ends with where the function was derived from the functional form."""
@@ -69,6 +71,8 @@ def _direct(op: torch._ops.OpOverload, source: str) -> Callable[..., Any] | None
     if source == OURS:
         found = load().get(str(op))
         return None if found is None else found.function
+    if source == FUNCTIONAL:
+        return None  # it would be the overload itself
     if source == REFERENCES:
         return _reference(op)
     return (_core_table() if source == CORE_TABLE else _autograd_table()).get(op)
@@ -80,7 +84,9 @@ def function_of(overload: str, source: str) -> Callable[..., Any] | None:
     if not source.endswith(DERIVED):
         return _direct(op, source)
     functional = functional_of(op)
-    found = None if functional is None else _direct(functional, source.removesuffix(DERIVED))
+    if functional is None or source == FUNCTIONAL + DERIVED:
+        return None if functional is None else derive(op, functional)
+    found = _direct(functional, source.removesuffix(DERIVED))
     return None if found is None else derive(op, found)
 
 

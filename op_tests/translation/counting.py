@@ -7,14 +7,19 @@ from typing import TYPE_CHECKING
 
 from neuron_ops.op_tests import catalogue
 from neuron_ops.op_tests.bank import DTYPES
-from neuron_ops.op_tests.targets.sim import state
-from neuron_ops.op_tests.translation.planning import CASES, Bench
+from neuron_ops.op_tests.targets.sim import named_profile
+from neuron_ops.op_tests.translation.planning import CASES
 from neuron_ops.op_tests.translation.trials import Report, needing
 from neuron_ops.translators.choices import shipped_choices
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
+
+    from neuron_ops.op_tests.translation.planning import Bench
+
+
+PROFILES = {"neuron": None, "core": "core"}
+"""Device of translators.choices.TABLES → what NEURON_OPS_SIM_PROFILE says for it (None: whatever it says)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +42,17 @@ def _stays(report: Report) -> bool:
     return report.verified and not report.backward_host
 
 
-def count(folder: Path, jobs: int, progress: Callable[[str], None]) -> Counts:
-    """Return the counts for the simulated device's profile; two minutes of CPU. The bank of all dtypes must exist."""
-    bench, trials = Bench(folder, jobs, progress), needing(folder, CASES, DTYPES)
-    bare = bench.run("without translators", trials, {})
-    chosen = {c.overload: (c.source, c.dtypes) for c in shipped_choices().values()}
-    native = {name for name, registration in state.profile.registrations.items() if not registration.host}
-    helped = bench.run("with translators", trials, {n: c for n, c in chosen.items() if n not in native})
+def count(bench: Bench, folder: Path, device: str) -> Counts:
+    """Return the counts for the bench's device, with the choices planned for it; two minutes of CPU.
+
+    `device` is ``neuron`` or ``core``. The bank of all dtypes must exist.
+    """
+    profile, trials = named_profile(PROFILES[device]), needing(folder, CASES, DTYPES)
+    native = {name for name, registration in profile.registrations.items() if not registration.host}
+    chosen = {c.overload: (c.source, c.dtypes) for c in shipped_choices(device).values() if c.overload not in native}
+    bare = bench.run(f"{device} without translators", trials, {})
+    helped = bench.run(f"{device} with translators", trials, chosen)
     return Counts(
-        state.profile.title, catalogue.denominators().d_key, len(trials), sum(map(_stays, bare)), sum(map(_stays, helped)),
+        profile.title, catalogue.denominators().d_key, len(trials), sum(map(_stays, bare)), sum(map(_stays, helped)),
         tuple(sorted(r.trial.overload for r in helped if not _stays(r))),
     )  # fmt: skip

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import collections
+import functools
 import importlib
 import statistics
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from neuron_ops.op_tests import catalogue
@@ -22,7 +23,7 @@ from neuron_ops.translators.installation import install_candidates
 from neuron_ops.translators.sources import Candidate, function_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from neuron_ops.op_tests.records import Case, Result
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 EXACTNESS = 4.0
 """Times the CPU's own error against float64 that a translation's may be."""
 
+_READ = "aten._local_scalar_dense.default"  # what .item() calls: the host waits for the device
 _MEMORY = 4 << 30  # bytes of address space that trials may add
 _SECONDS = 20.0  # of processor time that a case may take
 
@@ -53,7 +55,9 @@ class Report:
 
     `cases` were applicable and `passed` of them passed. `host` are the overloads that the host computed in calls that are
     not gradients; `parts` what the device ran; `failure` the first failure in words: the variant and the message.
-    `launches`: device calls a case, `bytes`: of the arguments' storages, both over forward cases.
+    `launches`: device calls a case, `bytes`: of the arguments' storages, both over forward cases. `axes`: what the
+    applicable cases vary; `reads`: whether a call that is no gradient read a value back to the host. `declined`: the
+    translator's words where it left a call to what served it before.
     """
 
     trial: Trial
@@ -66,12 +70,20 @@ class Report:
     parts: set[str] = field(default_factory=set)
     launches: list[int] = field(default_factory=list)
     bytes: list[int] = field(default_factory=list)
+    axes: set[str] = field(default_factory=set)
+    reads: bool = False
     itself: bool = False
+    declined: str = ""
 
     @property
     def verified(self) -> bool:
         """Return whether every case passed and none needed the host (gradients are overloads of their own)."""
         return self.cases > 0 and self.passed == self.cases and not self.host and not self.itself
+
+    @property
+    def waits(self) -> bool:
+        """Return whether nothing is wrong but that the host serves overloads which may get a translation."""
+        return self.cases == self.passed and bool(self.host) and not self.itself and not self.declined
 
     @property
     def median_launches(self) -> int:
@@ -93,22 +105,16 @@ class _Generating(Sim):
 def try_all(folder: Path, trials: Sequence[Trial], beside: Installed) -> Iterator[Report]:
     """Yield a report for each dtype of each trial that has applicable cases.
 
-    `beside` are installed too, save that of the overload on trial. A case that ends its process fails its trial.
+    `beside` are installed too, save that of the overload on trial. A case that ends its process fails its dtype.
     """
     bench = _Bench(folder, beside)
-    dead: set[int] = set()
-
-    def work(task: int, place: Place) -> Iterator[Report]:
-        return iter(()) if task in dead else bench.reports(trials[task], place)
-
     try:
-        for event in isolated(range(len(trials)), work, lambda _: False, memory=_MEMORY):
+        for event in isolated(trials, bench.reports, lambda _: False, memory=_MEMORY):
             if isinstance(event, Found):
                 yield event.payload
             else:
-                dead.add(event.task)  # one death is enough
                 trial = trials[event.task]
-                yield Report(trial, trial.dtypes[0], 1, 0, f"a call ended the process: {event.how}")
+                yield Report(trial, trial.dtypes[event.attempt], 1, 0, f"a call ended the process: {event.how}")
     finally:
         uninstall()
 
@@ -128,25 +134,41 @@ class _Bench:
         catalogue.by_name()
 
     def reports(self, trial: Trial, place: Place) -> Iterator[Report]:
-        """Yield the reports of one trial."""
+        """Yield the reports of one trial. An attempt is a dtype: what is known of one that a death ended is lost."""
         torch.set_num_threads(1)
         candidate: list[tuple[Candidate, None]] = []
+        declined: list[str] = []
         if trial.source is not None:
             uninstall([trial.overload])
             if (function := function_of(trial.overload, trial.source)) is not None:
-                candidate = [(Candidate(trial.overload, trial.source, function), None)]
-        number = 0
+                candidate = [(Candidate(trial.overload, trial.source, _heard(function, declined)), None)]
         with install_candidates(candidate, ()):
-            for dtype in trial.dtypes:
+            for number, dtype in enumerate(trial.dtypes):
                 report = Report(trial, dtype)
                 for case in _cases(self._bank, trial, dtype):
                     if place.starts(number, _SECONDS):
-                        _add(report, case, self._session.run(case), self._bank)
-                    number += 1
+                        declined.clear()
+                        result = self._session.run(case)
+                        report.declined = report.declined or next(iter(declined), "")
+                        _add(report, case, result, self._bank)
                 if report.cases:
                     yield report
         if trial.overload in self._beside:
             install_candidates([self._beside[trial.overload]])
+
+
+def _heard(function: Callable[..., Any], declined: list[str]) -> Callable[..., Any]:
+    """Return the function, with the words of each NotImplementedError that leaves it kept."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except NotImplementedError as error:
+            declined.append(str(error) or "without a word")
+            raise
+
+    return call
 
 
 def _cases(bank: Bank, trial: Trial, dtype: str) -> list[Case]:
@@ -170,6 +192,7 @@ def _add(report: Report, case: Case, result: Result, bank: Bank) -> None:
     if result.outcome is Outcome.NOT_APPLICABLE:
         return
     report.cases += 1
+    report.axes.add(case.variant.partition(":")[0])
     passed = result.outcome is Outcome.PASS or _as_exact(result)
     report.passed += passed
     if not passed and not report.failure:
@@ -181,8 +204,9 @@ def _add(report: Report, case: Case, result: Result, bank: Bank) -> None:
         host.add(report.trial.overload)
     (report.backward_host if gradient else report.host).update(host)
     report.itself = report.itself or (
-        report.trial.source is not None and not gradient and report.trial.overload in host
+        report.trial.source is not None and not gradient and not report.declined and report.trial.overload in host
     )
+    report.reads = report.reads or (not gradient and any(part.overload == _READ for part in parts))
     report.parts.update(part.overload for part in parts)
     if case.variant == "forward":
         report.launches.append(sum(part.count for part in parts if part.overload not in ALLOCATIONS))
@@ -208,6 +232,8 @@ def refused_because(report: Report) -> str:
         return f"it reaches {report.trial.overload} itself"
     if report.passed < report.cases:
         return f"{_kind(report)}: {report.failure}"
+    if report.declined and report.host:
+        return f"missing dtype: the translator declines {report.dtype} ({report.declined.splitlines()[0][:120]})"
     if report.host:
         return f"in {report.dtype} it needs the host: {', '.join(sorted(report.host))}"
     return "" if report.cases else "no case says anything"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import torch
 from neuron_ops.op_tests.records import BadInput, Build, Evidence, FallbackReason, Route
-from neuron_ops.op_tests.targets.sim import kernels, memory, runtime
+from neuron_ops.op_tests.targets.sim import core_profile, kernels, memory, runtime
 from neuron_ops.op_tests.targets.sim.journal import summarize
 from neuron_ops.op_tests.targets.sim.profile import Profile, read_profile, shipped_profile
 from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
@@ -24,16 +24,19 @@ if TYPE_CHECKING:
     from neuron_ops.op_tests.targets.sim.journal import Entry
 
 PROFILE_VARIABLE = "NEURON_OPS_SIM_PROFILE"
-"""Environment variable that names another profile file than the shipped one."""
+"""Environment variable that names another profile file than the shipped one, or ``core`` (core_profile.py)."""
 
 
-def _profile() -> Profile:
-    path = os.environ.get(PROFILE_VARIABLE)
-    return read_profile(Path(path)) if path else shipped_profile()
+def named_profile(name: str | None = None) -> Profile:
+    """Return the profile of that file, the one called ``core``, or without a name what the environment says."""
+    name = name or os.environ.get(PROFILE_VARIABLE)
+    if name == core_profile.NAME:
+        return core_profile.core_profile()
+    return read_profile(Path(name)) if name else shipped_profile()
 
 
 def _install() -> tuple[kernels.State, list[torch.library.Library]]:
-    state = kernels.State(_profile())
+    state = kernels.State(named_profile())
     name = torch._C._get_privateuse1_backend_name()
     if name != "privateuseone":
         raise BadInput(
