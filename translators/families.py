@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 FAMILIES = (
     "activations", "arithmetic", "bessel", "complexes", "convolution", "counting", "distances", "elementary", "errors", "factories", "factorization", "foreach", "fourier", "gamma", "histograms", "incomplete", "indefinite",
-    "indexing", "masking", "matrix_exponential", "maxima", "normalization", "optimizers", "padding", "polynomials", "pooling", "products", "quantization", "random", "recurrent", "reductions", "resampling", "rounding", "sampling", "scans",
+    "indexing", "least_squares", "masking", "matrix_exponential", "maxima", "normalization", "optimizers", "padding", "polynomials", "pooling", "products", "quantization", "random", "recurrent", "reductions", "resampling", "rounding", "sampling", "scans",
     "segments", "sorting", "spectral", "triangular",
 )  # fmt: skip
 """Modules of this package. A new family is one file and one name here."""
