@@ -43,11 +43,14 @@ def linalg_cholesky_ex(
 @translator("aten.cholesky.default", source=_CHOLESKY)
 def cholesky_factor(self: torch.Tensor, upper: bool = False) -> torch.Tensor:
     """Return the factor; that a matrix is not positive definite shows as NaN and not as an error."""
+    if self.numel() == 0:
+        return torch.empty_like(self)
     lower, _ = cholesky(self.mT if upper else self)
     return columns(lower.mT if upper else lower)
 
 
 def _both(factor: torch.Tensor, b: torch.Tensor, upper: bool) -> torch.Tensor:
+    """Return x of l · lᵀ · x = b."""
     lower = factor.mT if upper else factor
     return solved(lower.mT, solved(lower, b, upper=False), upper=True)
 
@@ -56,7 +59,7 @@ def _both(factor: torch.Tensor, b: torch.Tensor, upper: bool) -> torch.Tensor:
 def cholesky_solve_helper(self: torch.Tensor, A: torch.Tensor, upper: bool) -> torch.Tensor:  # noqa: N803
     """Return the solution from a Cholesky factor."""
     refuse_complex(self)
-    return columns(_both(A, self, upper))
+    return columns(_both(A, self, upper)) if A.numel() else columns(self.clone())
 
 
 @translator("aten.cholesky_inverse.default", source=_CHOLESKY)

@@ -109,6 +109,7 @@ def linalg_solve_triangular(
 ) -> torch.Tensor:  # fmt: skip
     """Return x of self · x = B, or x · self = B."""
     refuse_complex(self)
+    B = B.to(self.dtype)  # noqa: N806 - as ATen, which copies B into a result of self's dtype
     if left:
         return columns(solved(self, B, upper=upper, unit=unitriangular))
     return columns(solved(self.mT, B.mT, upper=not upper, unit=unitriangular).mT)
@@ -147,10 +148,11 @@ def lu_unpack(
     p, lower, upper = empty, torch.empty_like(empty), torch.empty_like(empty)
     if unpack_data:
         eye = torch.eye(m, k, dtype=LU_data.dtype, device=LU_data.device)
-        lower, upper = torch.tril(LU_data[..., :k], -1) + eye, torch.triu(LU_data[..., :k, :])
-        lower, upper = lower.contiguous(), upper.contiguous()
+        # No sum with the identity: it would lose the sign of zeros.
+        lower = torch.where(eye == 1, 1.0, torch.tril(LU_data[..., :k], -1)).to(LU_data.dtype)
+        upper = torch.triu(LU_data[..., :k, :]).contiguous()
     if unpack_pivots:
-        order = order_of(LU_pivots, m)
+        order = order_of(LU_pivots[..., :k], m)
         p = (order.unsqueeze(-2) == torch.arange(m, device=order.device).unsqueeze(-1)).to(LU_data.dtype)
     return p, lower, upper
 
@@ -189,7 +191,10 @@ def linalg_solve_ex(
     b = B.unsqueeze(-1) if vector else B
     x = backsolved(found, b, transposed=False) if left else backsolved(found, b.mT, transposed=True).mT
     x = columns(x) if left else x.contiguous()
-    return x.squeeze(-1) if vector else x, columns(found.factors), found.pivots, found.info
+    if vector:
+        x = x.squeeze(-1)
+        x = columns(x) if left and x.dim() > 1 else x  # ATen lays out rows of vectors as if they were one matrix
+    return x, columns(found.factors), found.pivots, found.info
 
 
 @translator("aten.linalg_inv_ex.default", source=_GAUSS)
