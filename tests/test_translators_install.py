@@ -1,7 +1,10 @@
 """Translators go into the dispatcher and out again, and serve what they should and nothing else."""
 
+import gc
 import threading
 import warnings
+import weakref
+from dataclasses import replace
 
 import pytest
 import torch
@@ -9,11 +12,12 @@ from neuron_ops import translators
 from neuron_ops.op_tests import catalogue
 from neuron_ops.op_tests.records import Route
 from neuron_ops.op_tests.targets import sim
-from neuron_ops.translators import installation
+from neuron_ops.translators import choices, installation
 from neuron_ops.translators.installation import install_candidates
 from neuron_ops.translators.sources import Candidate
 
 TARGET = sim.Sim()
+aten = torch.ops.aten
 
 
 def offered(overload, function, dtypes=None):
@@ -80,6 +84,65 @@ def test_a_call_that_the_translator_refuses_is_served_as_before():
         result, how = served("aten.hardswish.default", torch.ones(2, device="neuron"))
     assert how.route is Route.FALLBACK
     torch.testing.assert_close(result.cpu(), torch.nn.functional.hardswish(torch.ones(2)))
+
+
+def test_a_refusal_leaves_no_trace_of_the_translator():
+    def refuses(self):
+        raise NotImplementedError("no")
+
+    x = torch.ones(2, device="neuron")
+    for overload, route in (("aten.hardswish.default", Route.FALLBACK), ("aten.square.default", Route.NATIVE)):
+        _, before = served(overload, x)
+        with offered(overload, refuses) as added:
+            assert added.overloads == (overload,)
+            assert served(overload, x)[1] == before
+        assert (before.route, before.composite) == (route, route is Route.NATIVE)
+
+
+def test_a_cpu_tensor_beside_device_tensors_is_refused_as_without_translators():
+    x, host = torch.ones(2, device="neuron"), torch.ones(2)
+    calls = (lambda: torch.atan2(x, host), lambda: torch.atan2(x, x, out=host))
+    for call in calls:
+        said = []
+        for only in ("aten.hardswish.default", "aten.atan2*"):
+            with translators.install(only=only), pytest.raises(RuntimeError) as error:
+                call()
+            said.append(str(error.value))
+        assert "same device" in said[0]
+        assert said[1] == said[0]
+    with translators.install(only="aten.atan2*"):
+        assert (
+            served("aten.atan2.default", x, torch.tensor(1.0))[1].route is Route.TRANSLATED
+        )  # a number may be anywhere
+
+
+def test_a_structured_overload_is_native_where_its_out_form_is():
+    both = [(Candidate(name, "ours", torch.lt), None) for name in ("aten.lt.Scalar", "aten.lt_.Scalar")]
+    assert install_candidates(both, {"aten.lt.Scalar_out"}).overloads == ()
+    assert install_candidates(both, {"aten.lt.Tensor_out"}).overloads == ("aten.lt.Scalar", "aten.lt_.Scalar")
+
+
+def test_a_backend_without_any_kernel_for_the_overload():
+    op, has = aten.hardswish.default, torch._C._dispatch_has_kernel_for_dispatch_key
+    before = torch._C._dispatch_dump_table(op.name())
+    with translators.install(device="xla", only="aten.hardswish*") as added:
+        assert str(op) in added.overloads
+        assert has(op.name(), "XLA")
+    assert torch._C._dispatch_dump_table(op.name()) == before
+    with pytest.raises(NotImplementedError, match=r"Could not run 'aten::hardswish' .* 'XLA' backend"):
+        installation._before(op, "XLA")(torch.ones(2))
+
+
+def test_rows_that_this_torch_has_no_use_for_are_skipped_with_the_reason(monkeypatch):
+    row = choices.shipped_choices()["aten.hardswish.default"]
+    table = {"aten.gone.default": row, "aten.relu6.default": replace(row, source="torch post_autograd, derived")}
+    monkeypatch.setattr(installation, "shipped_choices", lambda: table)
+    with translators.install() as added:
+        assert added.overloads == ()
+        assert added.skipped == {
+            "aten.gone.default": f"there is no such overload in torch {torch.__version__}",
+            "aten.relu6.default": f"torch post_autograd, derived has no function for it in torch {torch.__version__}",
+        }
 
 
 def test_a_translator_that_reaches_itself_is_served_as_before_with_one_warning():
@@ -154,6 +217,26 @@ def test_installing_twice_adds_nothing_and_threads_do_not_disturb_each_other():
             thread.join()
         assert not errors
         assert set(translators.installed()) == set(first.overloads[1::2])
+
+
+def test_a_kernel_outlives_its_removal_for_threads_that_looked_it_up(monkeypatch):
+    x = torch.ones(2, device="neuron")
+
+    def used():
+        def function(self):
+            return self * 1
+
+        with offered("aten.hardswish.default", function):
+            torch.nn.functional.hardswish(x)
+        return weakref.ref(function)
+
+    kept = used()
+    gc.collect()
+    assert kept() is not None
+    monkeypatch.setattr(installation, "_GRACE_SECONDS", -1)
+    used()
+    gc.collect()
+    assert kept() is None
 
 
 def test_choosing_by_name_and_glob():

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from neuron_ops.translators.variants import derive, functional_of, written
+from neuron_ops.translators.variants import derive, functional_of, structured_outs, written
 
 aten = torch.ops.aten
 
@@ -23,6 +23,34 @@ def test_the_functional_form(op, functional):
     assert functional_of(op) is functional
 
 
+@pytest.mark.parametrize(
+    ("op", "outs"),
+    [
+        (aten.maximum.default, [aten.maximum.out]),
+        (aten.lt_.Scalar, [aten.lt.Scalar_out]),
+        (aten.sort.stable, [aten.sort.values_stable]),
+        (aten.maximum.out, []),
+        (aten._adaptive_avg_pool2d.default, []),
+    ],
+)
+def test_the_form_that_structured_kernels_call(op, outs):
+    assert list(structured_outs(op)) == outs
+
+
+def test_errors_are_those_of_aten():
+    x, whole = torch.ones(2), torch.ones(2, dtype=torch.int64)
+    for op, call in (
+        (aten.add.out, derive(aten.add.out, torch.add)),
+        (aten.add_.Tensor, derive(aten.add_.Tensor, torch.add)),
+    ):
+        said = []
+        for form in (op, call):
+            with pytest.raises(RuntimeError) as error:
+                form(x, x, out=whole) if op is aten.add.out else form(whole, x)
+            said.append(str(error.value))
+        assert said[0] == said[1]
+
+
 def test_written_arguments():
     assert written(aten.sort.values_stable) == ("values", "indices")
     assert written(aten.relu_.default) == ("self",)
@@ -36,8 +64,10 @@ def test_out_takes_shape_strides_and_dtype():
     assert out.stride() == (a * a).stride()
     wide = torch.empty(4, 3, dtype=torch.float64)
     assert torch.equal(call(a, a, out=wide), (a * a).double())
-    with pytest.raises(RuntimeError, match="result type float32 can't be cast to the desired output type int64"):
+    with pytest.raises(RuntimeError, match="result type Float can't be cast to the desired output type Long"):
         call(a, a, out=torch.empty(4, 3, dtype=torch.int64))
+    with pytest.raises(RuntimeError, match="Expected out tensor to have device meta, but got cpu instead"):
+        call(a.to("meta"), a.to("meta"), out=torch.empty(4, 3))
     with pytest.warns(UserWarning, match=r"was resized since it had shape \[2\]"):
         call(a, a, out=torch.empty(2))
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 
 def written(op: torch._ops.OpOverload) -> tuple[str, ...]:
@@ -37,6 +37,21 @@ def functional_of(op: torch._ops.OpOverload) -> torch._ops.OpOverload | None:
         if not written(other) and [_parameter(a) for a in other._schema.arguments] == wanted:
             return other
     return None
+
+
+def structured_outs(op: torch._ops.OpOverload) -> Iterator[torch._ops.OpOverload]:
+    """Yield the out= form that PyTorch's structured kernel of a functional or in-place overload calls; most have none."""
+    key = "CompositeExplicitAutogradNonFunctional"
+    if _outs(op) or not torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), key):
+        return
+    namespace, _, packet = op._schema.name.partition("::")
+    wanted = [_parameter(a) for a in op._schema.arguments]
+    found = getattr(getattr(torch.ops, namespace), packet.removesuffix("_") if written(op) else packet, None)
+    for name in found.overloads() if found is not None else ():
+        other: torch._ops.OpOverload = getattr(found, name)
+        outs = _outs(other)
+        if outs and [_parameter(a) for a in other._schema.arguments if a.name not in outs] == wanted:
+            yield other
 
 
 def derive(op: torch._ops.OpOverload, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -114,7 +129,17 @@ def _in_place_form(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+_NAMES = {
+    torch.bool: "Bool", torch.uint8: "Byte", torch.int8: "Char", torch.int16: "Short", torch.int32: "Int", torch.int64: "Long",
+    torch.float16: "Half", torch.bfloat16: "BFloat16", torch.float32: "Float", torch.float64: "Double",
+    torch.complex32: "ComplexHalf", torch.complex64: "ComplexFloat", torch.complex128: "ComplexDouble",
+}  # fmt: skip
+"""What ATen's errors call dtypes; others have the name of Python's."""
+
+
 def _castable(result: torch.Tensor, out: torch.Tensor) -> None:
     if not torch.can_cast(result.dtype, out.dtype):
-        names = [str(t.dtype).removeprefix("torch.") for t in (result, out)]
+        names = [_NAMES.get(t.dtype, str(t.dtype).removeprefix("torch.")) for t in (result, out)]
         raise RuntimeError(f"result type {names[0]} can't be cast to the desired output type {names[1]}")
+    if result.device != out.device:
+        raise RuntimeError(f"Expected out tensor to have device {result.device}, but got {out.device} instead")

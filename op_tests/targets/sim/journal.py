@@ -19,7 +19,8 @@ class Entry:
     """One overload that reached the device's dispatch key.
 
     `route` is None where nothing could serve it, and for a composite, whose route is that of the entries below it.
-    `translated` marks the call of a translator. `view` marks calls that only change geometry. `claims_native` is what the tracking calls say of a fallback that hides.
+    `translated` marks the call of a translator, `refused` one that its translator left to the device. `view` marks calls
+    that only change geometry. `claims_native` is what the tracking calls say of a fallback that hides.
     """
 
     overload: str
@@ -28,6 +29,7 @@ class Entry:
     reason: FallbackReason | None = None
     composite: bool = False
     translated: bool = False
+    refused: bool = False
     view: bool = False
     unsupported: bool = False
     claims_native: bool = False
@@ -39,6 +41,10 @@ class Entry:
             yield self
         for entry in self.below:
             yield from entry.leaves()
+
+    def refuse(self) -> None:
+        """Note that the translator refuses the call, and that what follows below is the device's own way."""
+        self.translated, self.refused = False, True
 
     def has_translation(self) -> bool:
         """Return whether a translator served this entry or one below it."""
@@ -59,8 +65,8 @@ class Journal:
         self._thread = threading.local()
 
     @contextlib.contextmanager
-    def inside(self, entry: Entry) -> Iterator[None]:
-        """Add the entry; calls made within the context are recorded below it."""
+    def inside(self, entry: Entry) -> Iterator[Entry]:
+        """Add the entry and give it; calls made within the context are recorded below it."""
         parent: Entry | None = getattr(self._thread, "current", None)
         if parent is not None:
             parent.below.append(entry)
@@ -70,7 +76,7 @@ class Journal:
         self._thread.current = entry
         raised: BaseException | None = None
         try:
-            yield
+            yield entry
         except BaseException as error:
             raised = error
             raise
@@ -104,6 +110,7 @@ def summarize(overload: str, entries: Sequence[Entry]) -> Served:
     One part on the host makes the call a fallback (design.md §3). A call that reaches the device with nothing at all,
     such as `contiguous` of a contiguous tensor, is native: there was no work to do.
     """
+    entries = [one for entry in entries for one in (entry.below if entry.refused else (entry,))]
     leaves = [leaf for entry in entries for leaf in entry.leaves()]
     working = [leaf for leaf in leaves if not leaf.view and leaf.overload not in ALLOCATIONS] or leaves
     own = any(entry.overload == overload and not entry.composite for entry in entries)

@@ -29,8 +29,8 @@ class DeviceModule:
         registrations = self._state.profile.registrations
         return frozenset(name for name, registration in registrations.items() if not registration.host)
 
-    def translated_call(self, overload: str) -> contextlib.AbstractContextManager[None]:
-        """Return a context in which calls count as the parts of a translator of `overload`."""
+    def translated_call(self, overload: str) -> contextlib.AbstractContextManager[Entry]:
+        """Return a context in which calls count as the parts of a translator of `overload`; it gives what `refuse` is told."""
         return self._state.journal.inside(Entry(overload, None, composite=True, translated=True))
 
     def is_available(self) -> bool:
