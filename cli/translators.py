@@ -50,17 +50,29 @@ def _bench(folder: Path, progress: Callable[[int, int, str], None], device: str)
     return Bench(folder, len(os.sched_getaffinity(0)), progress, PROFILES[device] or "")
 
 
+def _check_planned(device: str) -> None:
+    """Raise BadInput where no translations were planned for a device."""
+    from neuron_ops.translators.choices import planned
+
+    if not planned(device):
+        raise BadInput(
+            f"no translations were planned for the device {device!r} yet; expected a table of them in the package; "
+            f"write it with `neuron-ops translators plan --device {device} --write`"
+        )
+
+
 def _chosen(globs: Sequence[str], device: str) -> dict[str, Choice]:
     """Return the choices that the globs name, all without one; raises BadInput for a glob that names none."""
     import fnmatch
 
     from neuron_ops.translators.choices import shipped_choices
 
+    _check_planned(device)
     choices = shipped_choices(device)
     for glob in globs:
         if not fnmatch.filter(choices, glob):
             raise BadInput(
-                f"no translator matches {glob}; expected overloads such as aten.hardswish.default; see `neuron-ops translators list`"
+                f"no translator matches {glob!r}; expected overloads such as aten.hardswish.default; see `neuron-ops translators list`"
             )
     return {n: c for n, c in choices.items() if not globs or any(fnmatch.fnmatchcase(n, glob) for glob in globs)}
 
@@ -172,6 +184,8 @@ def plan(globs: tuple[str, ...], device: str, prefer: str, write: bool) -> None:
     from neuron_ops.translators.choices import TABLES, shipped_choices, write_choices
 
     names = {operator.name for operator in catalogue.select(globs)} if globs else None
+    if globs:
+        _check_planned(device)
     kept = shipped_choices(device).values() if globs else ()
     with progress_of_parts() as progress:
         folder = _bank(progress)
@@ -190,15 +204,20 @@ def plan(globs: tuple[str, ...], device: str, prefer: str, write: bool) -> None:
 
 
 @translators.command()
-@click.option("--device", "devices", type=click.Choice(DEVICES), multiple=True, help="One device only; default: both.")
+@click.option(
+    "--device", "devices", type=click.Choice(DEVICES), multiple=True, help="One device only; default: all with a table."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list, one object a device.")
 def coverage(devices: tuple[str, ...], as_json: bool) -> None:
     """Count the overloads of D_key that run with no work on the host, without and with translators."""
     from neuron_ops.op_tests.translation.counting import count
+    from neuron_ops.translators.choices import planned
 
+    for device in devices:
+        _check_planned(device)
     with progress_of_parts() as progress:
-        folder = _bank(progress)
-        found = [count(_bench(folder, progress, device), folder, device) for device in devices or DEVICES]
+        folder, chosen = _bank(progress), devices or tuple(filter(planned, DEVICES))
+        found = [count(_bench(folder, progress, device), folder, device) for device in chosen]
     if as_json:
         click.echo(json.dumps([dataclasses.asdict(counts) for counts in found], indent=1))
         return

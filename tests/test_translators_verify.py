@@ -34,6 +34,7 @@ class FakeBench:
 def bench(monkeypatch, tmp_path):
     bench = FakeBench()
     monkeypatch.setattr(choices, "shipped_choices", lambda device="neuron": TABLE)
+    monkeypatch.setattr(choices, "planned", lambda device: device == "neuron")
     monkeypatch.setattr(command, "_bank", lambda progress: tmp_path)
     monkeypatch.setattr(command, "_bench", lambda *_: bench)
     return bench
@@ -88,8 +89,10 @@ def test_verify_takes_some_dtypes(capsys):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["list", "aten.hard*", "aten.nothing*"], "no translator matches aten.nothing*; expected overloads such as "),
-        (["verify", "nothing"], "no translator matches nothing; expected overloads such as "),
+        (["list", "--device", "core"], "no translations were planned for the device 'core' yet; expected a table"),
+        (["coverage", "--device", "core"], "write it with `neuron-ops translators plan --device core --write`"),
+        (["list", "aten.hard*", "aten.nothing*"], "no translator matches 'aten.nothing*'; expected overloads such as "),
+        (["verify", "nothing"], "no translator matches 'nothing'; expected overloads such as "),
         (["verify", "--dtypes", "float31"], "unknown dtype 'float31'; expected all, or one of "),
     ],
 )

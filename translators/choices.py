@@ -79,8 +79,18 @@ TABLES = {"neuron": "choices.csv", "core": "choices_core.csv"}
 """Device → the table of choices that was planned for it: the vendor's registrations, or torch's core tag."""
 
 
+def planned(device: str) -> bool:
+    """Return whether the package has a table for a device of TABLES."""
+    return importlib.resources.files("neuron_ops.translators").joinpath(f"data/{TABLES[device]}").is_file()
+
+
 @functools.cache
 def shipped_choices(device: str = "neuron") -> dict[str, Choice]:
-    """Return the choices that come with the package for a device of TABLES."""
+    """Return the choices that come with the package for a device of TABLES; raises BadChoices where none were planned."""
+    if not planned(device):
+        raise BadChoices(
+            f"no translations were planned for the device {device!r} yet; expected data/{TABLES[device]}; write it with "
+            f"`neuron-ops translators plan --device {device} --write`"
+        )
     path = importlib.resources.files("neuron_ops.translators").joinpath(f"data/{TABLES[device]}")
     return read_choices(path.read_text("utf-8"))
