@@ -48,7 +48,11 @@ def test_conjugates(dtype):
         y = x.to(dtype) if dtype.is_complex else x.real.to(dtype)
         got, want = complexes.conj_physical(y), torch.ops.aten._conj_physical(y)
         assert (got.dtype, got.stride()) == (want.dtype, want.stride())
-        assert torch.equal(torch.view_as_real(got), torch.view_as_real(want)) if dtype.is_complex else torch.equal(got, want)
+        assert (
+            torch.equal(torch.view_as_real(got), torch.view_as_real(want))
+            if dtype.is_complex
+            else torch.equal(got, want)
+        )
     special = torch.complex(specials(), specials().flip(0))
     got, want = (torch.view_as_real(f(special)) for f in (complexes.conj_physical, torch.ops.aten._conj_physical))
     assert torch.equal(torch.signbit(got), torch.signbit(want))
@@ -62,7 +66,9 @@ def test_angles():
     for x in _inputs(torch.complex64):
         same("aten.angle.default", x)
         same("aten.angle.default", x.real)
-    axes = [complex(a, b) for a in (0.0, -0.0, 1.0, -1.0, math.inf, -math.inf) for b in (0.0, -0.0, 2.0, -2.0, math.inf)]
+    axes = [
+        complex(a, b) for a in (0.0, -0.0, 1.0, -1.0, math.inf, -math.inf) for b in (0.0, -0.0, 2.0, -2.0, math.inf)
+    ]
     got, want = complexes.angle(torch.tensor(axes)), torch.angle(torch.tensor(axes))
     torch.testing.assert_close(got, want)
     assert torch.equal(torch.signbit(got), torch.signbit(want))

@@ -126,7 +126,9 @@ def linalg_ldl_factor_ex(
     return columns(torch.tril(packed)), order, info.squeeze(-1)
 
 
-def _exchanged(b: torch.Tensor, k: int, pivots: torch.Tensor, offset: torch.Tensor, active: torch.Tensor) -> torch.Tensor:
+def _exchanged(
+    b: torch.Tensor, k: int, pivots: torch.Tensor, offset: torch.Tensor, active: torch.Tensor
+) -> torch.Tensor:
     """Return b with row k + offset and the pivot's row exchanged where active."""
     here = offset + k
     row = torch.where(active, torch.abs(pivots[..., k : k + 1].to(torch.int64)) - 1, here)

@@ -36,7 +36,9 @@ def _taylor(a: torch.Tensor, degree: int) -> torch.Tensor:
     return total
 
 
-@translator("aten.linalg_matrix_exp.default", source="Moler and Van Loan 2003, scaling and squaring with Taylor polynomials")
+@translator(
+    "aten.linalg_matrix_exp.default", source="Moler and Van Loan 2003, scaling and squaring with Taylor polynomials"
+)
 @widened
 def linalg_matrix_exp(self: torch.Tensor) -> torch.Tensor:
     """Return the exponentials of matrices (…, n, n)."""
