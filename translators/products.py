@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from neuron_ops.translators.promotion import computing, refuse_complex
 from neuron_ops.translators.registry import translator
+from neuron_ops.translators.variants import resize_out
 
 
 def _product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -50,6 +51,16 @@ def addbmm(
     wide = batch1.permute(1, 0, 2).reshape(batch1.size(1), shared)
     tall = batch2.reshape(shared, batch2.size(2))
     return _joined(self, _product(wide, tall), beta, alpha, self.dtype).contiguous()
+
+
+@translator("aten.addbmm_.default", source="definition, by one mm")
+def addbmm_(
+    self: torch.Tensor, batch1: torch.Tensor, batch2: torch.Tensor, *, beta: Any = 1, alpha: Any = 1
+) -> torch.Tensor:
+    """Write beta · self + alpha · Σ (batch1 @ batch2) into self, which grows to the shape of a matrix as in ATen."""
+    result = addbmm(self, batch1, batch2, beta=beta, alpha=alpha)
+    resize_out(self, result)
+    return self.copy_(result)
 
 
 _EXACT = 1024
