@@ -4,11 +4,19 @@ import itertools
 
 import pytest
 import torch
-from neuron_ops.translators import factorization, indefinite, least_squares, matrix_exponential, spectral, triangular
+from neuron_ops.translators import (
+    eigenvalues,
+    factorization,
+    indefinite,
+    least_squares,
+    matrix_exponential,
+    spectral,
+    triangular,
+)
 from neuron_ops.translators.registry import REGISTRY
 from translator_calls import same
 
-MODULES = (factorization, indefinite, least_squares, matrix_exponential, spectral, triangular)
+MODULES = (eigenvalues, factorization, indefinite, least_squares, matrix_exponential, spectral, triangular)
 CLOSE = {"rtol": 2e-3, "atol": 2e-4}
 SHAPES = [(0, 0), (1, 1), (2, 2), (5, 5), (2, 3, 4, 4), (0, 3, 3), (2, 0, 0)]
 TALL_AND_WIDE = [(5, 3), (3, 5), (4, 4), (2, 6, 2), (2, 2, 6), (0, 3), (3, 0), (0, 4, 3), (1, 3), (3, 1)]
@@ -190,3 +198,57 @@ def test_matrix_exponential(scale):
     torch.testing.assert_close(
         _ours("aten.linalg_matrix_exp.default", _matrix(5, 5, dtype=torch.float64)), exact, rtol=1e-12, atol=1e-12
     )
+
+
+def _matched(got, want):
+    """Return the largest distance of eigenvalues to their nearest partners, each taken once."""
+    far = 0.0
+    for mine, theirs in zip(
+        got.reshape(-1, got.size(-1)).tolist(), want.reshape(-1, want.size(-1)).tolist(), strict=True
+    ):
+        left = list(theirs)
+        for value in mine:
+            near = min(left, key=lambda other, value=value: abs(other - value))
+            far = max(far, abs(near - value))
+            left.remove(near)
+    return far
+
+
+GENERAL = [
+    _matrix(3, 5, 5),
+    _matrix(1, 9, 9),
+    torch.eye(4),
+    torch.zeros(3, 3),
+    torch.ones(5, 5),
+    torch.tensor([[0.0, 1.0], [-1.0, 0.0]]),
+    torch.diag(torch.tensor([1e4, 1.0, 1e-2, -5.0, 300.0])) + 0.01 * _matrix(5, 5),
+    _matrix(4, 4) * 1e-20,
+    torch.tensor([[7.0]]),
+]
+
+
+@pytest.mark.parametrize("a", GENERAL)
+def test_eigenvalues_of_general_matrices(a):
+    values, vectors = _ours("aten.linalg_eig.default", a)
+    size = float(a.abs().max()) or 1.0
+    assert _matched(values, torch.linalg.eigvals(a.double())) < 2e-5 * size
+    assert (a.to(vectors.dtype) @ vectors - vectors * values.unsqueeze(-2)).abs().max() < 2e-5 * size
+    torch.testing.assert_close(vectors.abs().square().sum(-2), torch.ones(values.shape))
+    assert torch.linalg.svdvals(vectors).min() > 1e-3, "vectors that depend on each other"
+    assert torch.equal(values, _ours("aten._linalg_eigvals.default", a))
+
+
+def test_eigenvalues_of_defective_and_empty_matrices():
+    jordan = torch.diag(torch.ones(2), 1) + 2 * torch.eye(3)
+    assert _matched(_ours("aten._linalg_eigvals.default", jordan), torch.full((3,), 2.0 + 0j)) < 2e-2  # eps ** (1 / 3)
+    for shape in ((0, 0), (2, 0, 0), (0, 3, 3)):
+        for got, want in zip(
+            _ours("aten.linalg_eig.default", torch.zeros(shape)), torch.linalg.eig(torch.zeros(shape)), strict=True
+        ):
+            assert (got.shape, got.dtype) == (want.shape, want.dtype)
+    with pytest.raises(NotImplementedError, match="floating-point"):
+        _ours("aten._linalg_eigvals.default", torch.ones(2, 2, dtype=torch.int64))
+    out = torch.empty(7, dtype=torch.complex64)
+    with pytest.warns(UserWarning, match="was resized"):
+        assert REGISTRY["aten.linalg_eigvals.out"].function(torch.eye(2), out=out) is out
+    assert out.tolist() == [1, 1]
