@@ -185,6 +185,13 @@ def test_least_squares_without_full_rank():
     same("aten.linalg_lstsq.default", a.mT.contiguous(), _matrix(3, 2), driver="gelsd", **CLOSE)
 
 
+def test_least_squares_of_huge_numbers_do_not_overflow():
+    a, b = _matrix(4, 3) * 1e30, _matrix(4, 2) * 1e35
+    for driver in ("gels", "gelsy"):
+        same("aten.linalg_lstsq.default", a, b / 1e5, driver=driver, rtol=1e-3, atol=1e-3)
+        same("aten.linalg_lstsq.default", _matrix(3, 3), b[:3], driver=driver, rtol=1e-3, atol=1e30)
+
+
 @pytest.mark.parametrize("scale", [0.0, 1e-3, 1.0, 5.0, 30.0])
 def test_matrix_exponential(scale):
     for shape in SHAPES:
