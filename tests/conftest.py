@@ -16,6 +16,11 @@ def one_thread():
     torch.set_num_threads(1)
 
 
+def pytest_collection_modifyitems(items):
+    """Run first what forks children that compute gradients: torch forbids it after this process has run device backward."""
+    items.sort(key=lambda item: item.get_closest_marker("forks") is None)
+
+
 def write_bank(folder, samples, dtype="float32", seed=0, variants=("forward",)):
     """Write a bank file with samples {overload: [(args, kwargs), ...]}, all with the same variants."""
     path = banks.bank_file(folder, dtype, seed)

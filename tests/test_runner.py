@@ -129,7 +129,7 @@ def test_the_cpu_target_passes_and_refuses_faults(bank_folder):
 
 
 def test_an_unknown_target_is_refused(bank_folder):
-    with pytest.raises(BadInput, match="unknown target 'tpu'; expected one of sim, cpu"):
+    with pytest.raises(BadInput, match=r"unknown target 'tpu'; expected one of sim, sim\+translators, cpu"):
         open_session("tpu", bank_folder, {})
 
 

@@ -8,6 +8,8 @@ from neuron_ops.op_tests.translation.trials import Trial, refused_because, try_a
 from neuron_ops.translators import sources
 from neuron_ops.translators.registry import Translator
 
+pytestmark = pytest.mark.forks
+
 HARDSWISH, BACKWARD = "aten.hardswish.default", "aten.hardswish_backward.default"
 
 

@@ -25,7 +25,8 @@ def view_as_real(self: torch.Tensor) -> torch.Tensor:
     real = _REAL.get(self.dtype)
     if real is None:
         raise RuntimeError("view_as_real is only supported for complex tensors")
-    return torch.ops.aten.view.dtype(self.unsqueeze(-1), real)
+    pairs: torch.Tensor = torch.ops.aten.view.dtype(self.unsqueeze(-1), real)
+    return pairs
 
 
 @translator("aten.view_as_complex.default", source="definition, a view of the storage in another dtype")
@@ -38,7 +39,8 @@ def view_as_complex(self: torch.Tensor) -> torch.Tensor:
         )
     if self.dim() == 0 or self.size(-1) != 2:
         raise RuntimeError("Tensor must have a last dimension of size 2")
-    return torch.ops.aten.view.dtype(self, both).squeeze(-1)
+    numbers: torch.Tensor = torch.ops.aten.view.dtype(self, both)
+    return numbers.squeeze(-1)
 
 
 @translator("aten._conj_physical.default", source="definition")
