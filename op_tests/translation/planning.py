@@ -59,10 +59,12 @@ def _part(folder: Path, trials: Sequence[Trial], beside: Installed) -> list[Repo
     return list(try_all(folder, trials, beside))
 
 
-def _end_with_parent() -> None:
+def _end_with_parent(parent: int) -> None:
     """Let this process die with the one that started it: a pool's children wait for ever for a parent that was killed."""
     with contextlib.suppress(AttributeError):  # Linux alone has prctl
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:  # it was killed before it could be said
+        os._exit(1)
 
 
 @contextlib.contextmanager
@@ -101,7 +103,7 @@ class Bench:
         parts = [trials[first::number] for first in range(number)]
         reports: list[Report] = []
         context = multiprocessing.get_context("spawn")  # a process that has run device backward must not be forked
-        with _profile(self._name), ProcessPoolExecutor(self._jobs, context, _end_with_parent) as pool:
+        with _profile(self._name), ProcessPoolExecutor(self._jobs, context, _end_with_parent, (os.getpid(),)) as pool:
             futures = [pool.submit(_part, self._folder, part, {**self._always, **beside}) for part in parts if part]
             for done, future in enumerate(futures, 1):
                 reports += future.result()
