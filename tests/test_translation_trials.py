@@ -152,6 +152,17 @@ def test_one_that_ends_its_process_costs_only_itself(bank, monkeypatch):
 
 def test_what_lacks_a_translation_is_looked_for_in_the_first_dtype_with_cases(bank):
     found = trials.needing(bank, 4, ("float32", "bfloat16"))
-    assert [(t.overload, t.source, t.dtypes) for t in found] == [
-        (HARDSWISH, None, ("float32",)), (BACKWARD, None, ("float32",)),
+    assert [(t.overload, t.source, t.dtypes, t.first) for t in found] == [
+        (HARDSWISH, None, ("float32", "bfloat16"), True), (BACKWARD, None, ("float32", "bfloat16"), True),
+    ]  # fmt: skip
+
+
+def test_a_dtype_whose_cases_are_not_applicable_is_passed_over(tmp_path):
+    view, size = "aten.view_as_real.default", "aten.abs.default"
+    for dtype in (torch.float32, torch.complex64, torch.complex128):
+        x = torch.ones(3, dtype=dtype)
+        write_bank(tmp_path, {view: [((x,), {})], size: [((x,), {})]}, str(dtype).removeprefix("torch."))
+    needing = trials.needing(tmp_path, 4, ("float32", "complex64", "complex128"))
+    assert [(r.trial.overload, r.dtype) for r in try_all(tmp_path, needing, {})] == [
+        (size, "float32"), (view, "complex64"),
     ]  # fmt: skip

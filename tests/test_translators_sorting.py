@@ -190,3 +190,20 @@ def test_segments(reduce, initial):
         out = torch.segment_reduce(finite, reduce, **at, axis=0, unsafe=True, initial=initial)
         grad = torch.arange(1.0, 7.0).view(3, 2)
         same("aten._segment_reduce_backward.default", grad, out, finite, reduce, **at, axis=0, initial=initial)
+
+
+def test_products_of_bytes_are_exact():
+    generator = torch.Generator().manual_seed(2)
+    x, y = (torch.randint(-128, 128, shape, generator=generator, dtype=torch.int8) for shape in ((5, 3000), (3000, 4)))
+    same("aten._int_mm.default", x, y)
+    same(
+        "aten._int_mm.default",
+        torch.full((2, 2048), -128, dtype=torch.int8),
+        torch.full((2048, 2), -128, dtype=torch.int8),
+    )
+    same("aten._int_mm.default", x[:, :0], y[:0])
+
+
+def test_batches_of_nothing_are_summed():
+    for a, b, c in (((3, 4), (0, 3, 2), (0, 2, 4)), ((3, 4), (5, 3, 0), (5, 0, 4)), ((0, 4), (5, 0, 2), (5, 2, 4))):
+        same("aten.addbmm.default", torch.ones(a), torch.ones(b), torch.ones(c))

@@ -60,6 +60,6 @@ def angle(self: torch.Tensor) -> torch.Tensor:
     """Return the angles: of real numbers 0, π where negative, NaN of NaN."""
     if self.dtype.is_complex:
         parts = torch.view_as_real(self)
-        return torch.atan2(parts[..., 1], parts[..., 0])
+        return torch.atan2(parts[..., 1], parts[..., 0]).contiguous()  # as ATen, whatever the layout of the numbers
     x = self.to(floating(self.dtype))
     return torch.where(torch.isnan(x), x, torch.where(x < 0, math.pi, 0.0).to(x.dtype))

@@ -6,16 +6,21 @@ Imported by translators.families. Sizes with factors are split as Cooley and Tuk
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from neuron_ops.translators.registry import translator
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _DFT = "definition, and Cooley and Tukey 1965 for sizes with factors"
 _SMALL = 128
 """Sizes up to this are one product with the full matrix."""
 
 _Pair = tuple[torch.Tensor, torch.Tensor]
+_Half = tuple[torch.Tensor, torch.Tensor | None]
+"""Real and imaginary parts; None where there is no imaginary part."""
 
 
 def _unit(turn: torch.Tensor, size: int, sign: int, like: torch.Tensor) -> _Pair:
@@ -39,11 +44,15 @@ def _roots(rows: int, cols: int, size: int, sign: int, like: torch.Tensor) -> _P
     return _unit(torch.remainder(row * col, size), size, sign, like)
 
 
-def _times(x: _Pair, y: _Pair) -> _Pair:
+def _times(x: _Half, y: _Pair) -> _Pair:
+    if x[1] is None:
+        return x[0] * y[0], x[0] * y[1]
     return x[0] * y[0] - x[1] * y[1], x[0] * y[1] + x[1] * y[0]
 
 
-def _product(x: _Pair, y: _Pair) -> _Pair:
+def _product(x: _Half, y: _Pair) -> _Pair:
+    if x[1] is None:
+        return torch.matmul(x[0], y[0]), torch.matmul(x[0], y[1])
     return (
         torch.matmul(x[0], y[0]) - torch.matmul(x[1], y[1]),
         torch.matmul(x[0], y[1]) + torch.matmul(x[1], y[0]),
@@ -63,7 +72,7 @@ def _chirp(size: int, sign: int, like: torch.Tensor) -> _Pair:
     return _unit(square, period, sign, like)
 
 
-def _convolved(x: _Pair, sign: int) -> _Pair:
+def _convolved(x: _Half, sign: int) -> _Pair:
     """Return the transform of a size without factors as a convolution with a chirp (Bluestein 1970)."""
     size = x[0].size(-1)
     length = 1 << (2 * size - 2).bit_length()
@@ -78,9 +87,11 @@ def _convolved(x: _Pair, sign: int) -> _Pair:
     return _times((back[0][..., :size] / length, back[1][..., :size] / length), chirp)
 
 
-def _last(x: _Pair, sign: int) -> _Pair:
+def _last(x: _Half, sign: int) -> _Pair:
     """Return the transform along the last dimension."""
     size = x[0].size(-1)
+    if size == 1:
+        return x[0], torch.zeros_like(x[0]) if x[1] is None else x[1]
     inner = _factor(size) if size > _SMALL else 1
     if inner == 1 and size > _SMALL:
         return _convolved(x, sign)
@@ -89,17 +100,17 @@ def _last(x: _Pair, sign: int) -> _Pair:
     outer = size // inner
     # x[inner·b + a] → columns a: transform over b, twist, transform over a.
     shape = [*x[0].shape[:-1], outer, inner]
-    grid = (x[0].reshape(shape).mT, x[1].reshape(shape).mT)
-    grid = _times(_last(grid, sign), _roots(inner, outer, size, sign, x[0]))
+    inputs = x[0].reshape(shape).mT, None if x[1] is None else x[1].reshape(shape).mT
+    grid = _times(_last(inputs, sign), _roots(inner, outer, size, sign, x[0]))
     grid = _last((grid[0].mT, grid[1].mT), sign)
     return grid[0].mT.reshape(x[0].shape), grid[1].mT.reshape(x[0].shape)
 
 
-def _along(x: _Pair, dims: list[int], sign: int) -> _Pair:
+def _along(x: _Half, dims: list[int], sign: int) -> _Pair:
     for dim in dims:
-        moved = _last((x[0].movedim(dim, -1), x[1].movedim(dim, -1)), sign)
+        moved = _last((x[0].movedim(dim, -1), None if x[1] is None else x[1].movedim(dim, -1)), sign)
         x = moved[0].movedim(-1, dim), moved[1].movedim(-1, dim)
-    return x
+    return x[0], torch.zeros_like(x[0]) if x[1] is None else x[1]
 
 
 def _scaled(x: _Pair, normalization: int, count: int) -> _Pair:
@@ -109,14 +120,28 @@ def _scaled(x: _Pair, normalization: int, count: int) -> _Pair:
     return x[0] * scale, x[1] * scale
 
 
-def _joined(x: _Pair, like: torch.Tensor, dims: list[int]) -> torch.Tensor:
-    """Return the complex tensor; in memory the transformed dimensions come last, as the CPU's libraries leave them."""
-    changed = {d % like.dim() for d in dims}
-    strides = like.stride()
-    order = sorted(range(like.dim()), key=lambda d: (d in changed, -strides[d]))
-    place = [order.index(d) for d in range(like.dim())]
-    pairs = torch.stack([part.permute(order) for part in x], -1).contiguous()
-    return torch.view_as_complex(pairs).permute(place)
+def _order(strides: Sequence[int], dims: Sequence[int], *, last: bool = False) -> list[int]:
+    """Return the dimensions as the CPU's library leaves them in memory, outermost first.
+
+    Those not transformed come first, then the others, each by descending stride of the input; with `last` the last of
+    `dims` stays last.
+    """
+    count = len(strides)
+    changed = [d % count for d in dims]
+    fixed = changed[-1:] if last else []
+    changed = changed[:-1] if last else changed
+    rest = [d for d in range(count) if d not in changed and d not in fixed]
+    return [*sorted(rest, key=lambda d: -strides[d]), *sorted(changed, key=lambda d: -strides[d]), *fixed]
+
+
+def _places(order: Sequence[int]) -> list[int]:
+    return [order.index(d) for d in range(len(order))]
+
+
+def _joined(x: _Pair, order: Sequence[int]) -> torch.Tensor:
+    """Return the complex tensor with its dimensions in that order in memory."""
+    pairs = torch.stack([part.permute([*order]) for part in x], -1).contiguous()
+    return torch.view_as_complex(pairs).permute(_places(order))
 
 
 def _count(shape: Any, dims: list[int]) -> int:
@@ -128,7 +153,7 @@ def fft_r2c(self: torch.Tensor, dim: list[int], normalization: int, onesided: bo
     """Return the transform of real numbers, half of the last dimension where onesided."""
     if self.dtype not in (torch.float32, torch.float64):
         raise NotImplementedError("transforms of halves stay with the host")
-    x = _scaled(_along((self, torch.zeros_like(self)), [*reversed(dim)], -1), normalization, _count(self.shape, dim))
+    x = _scaled(_along((self, None), [*reversed(dim)], -1), normalization, _count(self.shape, dim))
     if len(dim) == 1:  # real sums have no imaginary part, even of what is not a number
         place = torch.arange(self.size(dim[0]), device=self.device)
         shape = [-1 if d == dim[0] % self.dim() else 1 for d in range(self.dim())]
@@ -137,7 +162,7 @@ def fft_r2c(self: torch.Tensor, dim: list[int], normalization: int, onesided: bo
     if onesided:
         half = self.size(dim[-1]) // 2 + 1
         x = x[0].narrow(dim[-1], 0, half), x[1].narrow(dim[-1], 0, half)
-    return _joined(x, self, dim)
+    return _joined(x, _order(self.stride(), dim, last=bool(dim)))
 
 
 @translator("aten._fft_c2c.default", source=_DFT)
@@ -145,7 +170,7 @@ def fft_c2c(self: torch.Tensor, dim: list[int], normalization: int, forward: boo
     """Return the transform of complex numbers."""
     pairs = torch.view_as_real(self.resolve_conj())
     x = _along((pairs[..., 0], pairs[..., 1]), [*reversed(dim)], -1 if forward else 1)
-    return _joined(_scaled(x, normalization, _count(self.shape, dim)), self, dim)
+    return _joined(_scaled(x, normalization, _count(self.shape, dim)), _order(self.stride(), dim))
 
 
 @translator("aten._fft_c2r.default", source=_DFT)
@@ -162,4 +187,9 @@ def fft_c2r(self: torch.Tensor, dim: list[int], normalization: int, last_dim_siz
     shape = [-1 if d == last % real.dim() else 1 for d in range(real.dim())]
     full = torch.index_select(real, last, mirrored), torch.index_select(imaginary, last, mirrored) * sign.view(shape)
     count = last_dim_size * _count(self.shape, dim[:-1])
-    return _scaled(_along(full, [last], 1), normalization, count)[0].contiguous()
+    result = _scaled(_along(full, [last], 1), normalization, count)[0]
+    strides: Sequence[int] = self.stride()
+    if dim[:-1]:  # the CPU transforms these first, and what it leaves decides
+        strides = [-place for place in _places(_order(strides, dim[:-1]))]
+    order = _order(strides, [last], last=True)
+    return result.permute(order).contiguous().permute(_places(order))

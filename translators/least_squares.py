@@ -46,6 +46,15 @@ def _by_singular_values(
     return x, torch.sum(good.to(torch.int64), -1), values
 
 
+def _small(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return matrices whose squares do not overflow, and the power of two, [..., 1, 1], that they were multiplied by."""
+    if x.numel() == 0:
+        return x, torch.ones([*x.shape[:-2], 1, 1], dtype=x.dtype, device=x.device)
+    large = torch.amax(torch.abs(x), (-2, -1), keepdim=True) > 2.0**40
+    scale = torch.where(large, 2.0**-100, 1.0).to(x.dtype)
+    return x * scale, scale
+
+
 def _rows_of(x: torch.Tensor, rows: int, vector: bool) -> torch.Tensor:
     """Return x in memory that has `rows` rows, as LAPACK leaves it over the right-hand side."""
     n = x.size(-2)
@@ -65,15 +74,17 @@ def linalg_lstsq(
     if driver in ("gelsd", "gelss") and m > n:
         raise NotImplementedError("whether there are residuals depends on the rank: a shape that depends on values")
     vector = b.dim() == 1 or (self.dim() - 1 == b.dim() and b.shape == self.shape[:-1])
-    right = b.unsqueeze(-1) if vector else b
+    right, of_b = _small(b.unsqueeze(-1) if vector else b)
+    matrix, of_a = _small(self)
     residuals = torch.empty((0,), dtype=self.dtype, device=self.device)
     rank = torch.empty((0,), dtype=torch.int64, device=self.device)
     values = torch.empty_like(residuals)
     if driver == "gels":
-        x, squares = _by_reflections(self, right)
-        residuals = squares if m > n else residuals
+        x, squares = _by_reflections(matrix, right)
+        residuals = squares / (of_b * of_b).squeeze(-1) if m > n else residuals
     else:
         cutoff = torch.finfo(self.dtype).eps * max(m, n) if rcond is None else rcond
-        x, rank, found = _by_singular_values(self, right, cutoff)
-        values = found if driver in ("gelsd", "gelss") else values
+        x, rank, found = _by_singular_values(matrix, right, cutoff)
+        values = found / of_a.squeeze(-1) if driver in ("gelsd", "gelss") else values
+    x = x * of_a / of_b if x.numel() else x
     return _rows_of(x, max(m, n), vector), residuals, rank, values

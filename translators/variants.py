@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 
+_PLAIN = {"_fft_c2c": True, "_fft_c2r": True, "_fft_r2c": True, "ormqr": True, "linalg_lstsq": False}
+"""Packets whose out= form, written by hand in ATen, makes a resized out contiguous, and whether also one that was empty.
+Generated forms all do; structured ones give it the strides of the result."""
+
+
 def written(op: torch._ops.OpOverload) -> tuple[str, ...]:
     """Return the names of the arguments that a call changes, in the order of the schema."""
     return tuple(a.name for a in op._schema.arguments if a.alias_info is not None and a.alias_info.is_write)
@@ -57,7 +62,10 @@ def structured_outs(op: torch._ops.OpOverload) -> Iterator[torch._ops.OpOverload
 def derive(op: torch._ops.OpOverload, function: Callable[..., Any]) -> Callable[..., Any]:
     """Return the in-place or out= form of `function`, which is the functional form of `op` (see `functional_of`)."""
     outs = _outs(op)
-    return _out_form(outs, function) if outs else _in_place_form(function)
+    if not outs:
+        return _in_place_form(function)
+    packet = op._schema.name.partition("::")[2]
+    return _out_form(outs, function, True if torch.Tag.generated in op.tags else _PLAIN.get(packet))
 
 
 def _outs(op: torch._ops.OpOverload) -> tuple[str, ...]:
@@ -69,14 +77,14 @@ def _parameter(argument: torch.Argument) -> tuple[str, str, bool]:
     return argument.name, str(argument.type), argument.kwarg_only
 
 
-def _out_form(outs: Sequence[str], function: Callable[..., Any]) -> Callable[..., Any]:
+def _out_form(outs: Sequence[str], function: Callable[..., Any], plain: bool | None) -> Callable[..., Any]:
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         given = [kwargs.pop(name) for name in outs]
         results = function(*args, **kwargs)
         # All results exist before the first out is written: an out may share memory with an input.
         for out, result in zip(given, results if len(outs) > 1 else (results,), strict=True):
-            _write(out, result)
+            _write(out, result, plain)
         if isinstance(given[0], torch.Tensor):
             return tuple(given) if len(given) > 1 else given[0]
         return None
@@ -84,20 +92,24 @@ def _out_form(outs: Sequence[str], function: Callable[..., Any]) -> Callable[...
     return call
 
 
-def _write(out: Any, result: Any) -> None:
+def _write(out: Any, result: Any, plain: bool | None) -> None:
     if isinstance(out, torch.Tensor):
         _castable(result, out)
-        resize_out(out, result)
+        resize_out(out, result, plain=plain)
         out.copy_(result)
     else:
         for one, other in zip(out, result, strict=True):
-            _write(one, other)
+            _write(one, other, plain)
 
 
-def resize_out(out: torch.Tensor, result: torch.Tensor) -> None:
-    """Give `out` the shape of `result`, with its strides where the shape changed, and ATen's warning where it had elements."""
+def resize_out(out: torch.Tensor, result: torch.Tensor, *, plain: bool | None = None) -> None:
+    """Give `out` the shape of `result`, with its strides where the shape changed, and ATen's warning where it had elements.
+
+    With `plain` a changed out is contiguous, where it is False only one that had elements.
+    """
     if out.shape == result.shape:
         return
+    contiguous = bool(plain) or (plain is False and out.numel() > 0)
     if out.numel():
         warnings.warn(
             f"An output with one or more elements was resized since it had shape {list(out.shape)}, which does not match "
@@ -105,6 +117,8 @@ def resize_out(out: torch.Tensor, result: torch.Tensor) -> None:
             stacklevel=4,
         )
     out.resize_(result.shape)
+    if contiguous:
+        return
     # A meta copy keeps the strides of what is dense and does not overlap, and of nothing else.
     if result.stride() != out.stride() and torch.empty_like(result, device="meta").stride() == result.stride():
         out.as_strided_(result.shape, result.stride(), out.storage_offset())

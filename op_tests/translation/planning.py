@@ -146,7 +146,7 @@ def _right(bench: Bench, lacking: Mapping[str, Report]) -> tuple[dict[str, list[
     blocked: dict[tuple[str, str], set[str]] = {}
     news: set[str] | None = None
     while trials := [
-        Trial(name, source, lacking[name].trial.dtypes, CASES)
+        Trial(name, source, (lacking[name].dtype,), CASES)
         for name, sources in waiting.items()
         for source in sources
         if news is None or blocked.get((name, source), set()) & news

@@ -41,12 +41,16 @@ _SECONDS = 20.0  # of processor time that a case may take
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What to try: the translation of an overload from a source (None: what the device has), in dtypes, on how many cases."""
+    """What to try: the translation of an overload from a source (None: what the device has), in dtypes, on how many cases.
+
+    With `first` only the first dtype that has applicable cases: complex numbers are the first of a view of pairs.
+    """
 
     overload: str
     source: str | None
     dtypes: tuple[str, ...]
     limit: int | None = None
+    first: bool = False
 
 
 @dataclass(slots=True)
@@ -153,6 +157,8 @@ class _Bench:
                         _add(report, case, result, self._bank)
                 if report.cases:
                     yield report
+                    if trial.first:
+                        break
         if trial.overload in self._beside:
             install_candidates([self._beside[trial.overload]])
 
@@ -251,13 +257,16 @@ def _kind(report: Report) -> str:
 
 
 def needing(folder: Path, limit: int, dtypes: Sequence[str]) -> list[Trial]:
-    """Return one trial without translators for each overload of D_key, in the first of the dtypes that has cases for it."""
+    """Return one trial without translators for each overload of D_key that has cases, in the first dtype that has any.
+
+    The bank says for which dtypes there are cases; whether they are applicable is known when the CPU has run them.
+    """
     bank = Bank(folder)
     have = {dtype: bank.overloads(dtype) for dtype in dtypes}
     found = []
     for operator in catalogue.operators():
         if operator.excluded is None and operator.tier != "T3":
-            dtype = next((dtype for dtype in dtypes if operator.name in have[dtype]), None)
-            if dtype is not None:
-                found.append(Trial(operator.name, None, (dtype,), limit))
+            some = tuple(dtype for dtype in dtypes if operator.name in have[dtype])
+            if some:
+                found.append(Trial(operator.name, None, some, limit, first=True))
     return found
