@@ -100,12 +100,19 @@ def log10(z: Pair) -> Pair:
     return log_size(z) * (1 / math.log(10)), atan2(z[1], z[0]) * (1 / math.log(10))
 
 
+def _grown(size: torch.Tensor, x: torch.Tensor, factor: torch.Tensor) -> torch.Tensor:
+    """Return size · factor for size = sinh(x) or cosh(x), which may overflow where the product does not."""
+    half = torch.exp(x.abs() / 2)
+    product = half / 2 * factor * half
+    return torch.where(x.abs() > 80, torch.where(size < 0, -product, product), size * factor)
+
+
 @for_complex(elementary.sinh)
 def sinh(z: Pair) -> Pair:
     """Return the hyperbolic sine."""
     x, y = z
-    real = torch.where(x == 0, x, sinh_real(x) * torch.cos(y))
-    return real, torch.where(y == 0, y, cosh_real(x) * torch.sin(y))
+    real = torch.where(x == 0, x, _grown(sinh_real(x), x, torch.cos(y)))
+    return real, torch.where(y == 0, y, _grown(cosh_real(x), x, torch.sin(y)))
 
 
 @for_complex(elementary.cosh)
@@ -113,7 +120,8 @@ def cosh(z: Pair) -> Pair:
     """Return the hyperbolic cosine."""
     x, y = z
     zero = (x == 0) | (y == 0)
-    return cosh_real(x) * torch.cos(y), torch.where(zero, x.sign() * y, sinh_real(x) * torch.sin(y))
+    imaginary = torch.where(zero, x.sign() * y, _grown(sinh_real(x), x, torch.sin(y)))
+    return _grown(cosh_real(x), x, torch.cos(y)), imaginary
 
 
 def _tanh(z: Pair) -> Pair:
