@@ -55,6 +55,15 @@ def conj_physical(self: torch.Tensor) -> torch.Tensor:
     return result
 
 
+@translator("aten.conj_physical_.default", source="definition")
+def conj_physical_(self: torch.Tensor) -> torch.Tensor:
+    """Write the conjugates into self: the imaginary parts change sign where they are."""
+    if self.dtype.is_complex:
+        imaginary = torch.view_as_real(self)[..., 1]
+        imaginary.copy_(-imaginary)
+    return self
+
+
 @translator("aten.angle.default", source="definition")
 def angle(self: torch.Tensor) -> torch.Tensor:
     """Return the angles: of real numbers 0, π where negative, NaN of NaN."""

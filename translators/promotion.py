@@ -15,6 +15,39 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound="Callable[..., torch.Tensor]")
 G = TypeVar("G", bound="Callable[..., Any]")
+H = TypeVar("H", bound="Callable[[Pair], Pair]")
+
+
+Pair = tuple[torch.Tensor, torch.Tensor]
+"""Real and imaginary parts of complex numbers."""
+
+_FORMULAS: dict[Any, Callable[[Pair], Pair]] = {}
+
+
+def for_complex(function: Callable[..., torch.Tensor]) -> Callable[[H], H]:
+    """Register the decorated formula of pairs as what `function`, made by `unary`, computes for complex numbers."""
+
+    def register(formula: H) -> H:
+        _FORMULAS[function] = formula
+        return formula
+
+    return register
+
+
+def parts(self: torch.Tensor) -> Pair:
+    """Return real and imaginary parts in the dtype to compute in: of complex32 in float32."""
+    pairs = torch.view_as_real(self.resolve_conj())
+    inner = computing(pairs.dtype)
+    return pairs[..., 0].to(inner), pairs[..., 1].to(inner)
+
+
+def joined(pair: Pair, like: torch.Tensor) -> torch.Tensor:
+    """Return complex numbers of these parts, of the dtype and layout of `like`."""
+    result = torch.empty_like(like)
+    to = torch.view_as_real(result)
+    to[..., 0].copy_(pair[0])
+    to[..., 1].copy_(pair[1])
+    return result
 
 
 def refuse_complex(*values: Any) -> None:
@@ -64,6 +97,8 @@ def unary(function: F) -> F:
 
     @functools.wraps(function)
     def call(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+        if self.dtype.is_complex and (formula := _FORMULAS.get(call)) is not None:
+            return joined(formula(parts(self)), self)
         refuse_complex(self)
         result = floating(self.dtype)
         return function(self.to(computing(result)), *args, **kwargs).to(result)
