@@ -21,9 +21,16 @@ def _together(indices: torch.Tensor, offsets: torch.Tensor) -> tuple[torch.Tenso
 
 def _bags(indices: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
     """Return [N], the bag of each index."""
-    starts = torch.zeros((indices.size(0) + 1,), dtype=offsets.dtype, device=indices.device)
-    starts = torch.index_add(starts, 0, offsets, torch.ones_like(offsets))
+    starts = _counts(offsets, indices.size(0) + 1).to(offsets.dtype)
     return (torch.cumsum(starts, 0, dtype=offsets.dtype) - 1)[: indices.size(0)]
+
+
+def _counts(indices: torch.Tensor, size: int, what: torch.Tensor | None = None) -> torch.Tensor:
+    """Return [size] in float32: how often each index comes, or comes where `what` is true."""
+    if indices.size(0) >= 1 << 24:
+        raise NotImplementedError("float32 counts up to 2 ** 24, and the device adds no integers at places")
+    ones = torch.ones(indices.shape, dtype=torch.float32, device=indices.device) if what is None else what.float()
+    return torch.index_add(torch.zeros((size,), dtype=torch.float32, device=indices.device), 0, indices, ones)
 
 
 def _sizes(indices: torch.Tensor, starts: torch.Tensor) -> torch.Tensor:
@@ -97,7 +104,7 @@ def _embedding_bag(
     bag, counts, kind = _bags(indices, starts), indices != padding_idx, weight.dtype
     rows = torch.index_select(weight, 0, indices).to(computing(kind))
     sizes = _sizes(indices, starts)
-    sizes = torch.index_add(sizes, 0, bag, -(~counts).to(sizes.dtype)) if padding_idx >= 0 else sizes
+    sizes = sizes - _counts(bag, starts.size(0), ~counts).to(sizes.dtype) if padding_idx >= 0 else sizes
     if mode == _MAX:
         result, most = _max_bags(rows, indices, bag, counts, starts)
         return result.to(kind), bag, sizes, most
@@ -156,9 +163,8 @@ def embedding_bag_dense_backward(
     if per_sample_weights is not None:
         rows = rows * per_sample_weights.to(rows.dtype).unsqueeze(1)
     if scale_grad_by_freq:
-        ones = torch.ones(indices.shape, dtype=rows.dtype, device=rows.device)
-        often = torch.index_add(torch.zeros((num_weights,), dtype=rows.dtype, device=rows.device), 0, indices, ones)
-        rows = rows / torch.index_select(often, 0, indices).unsqueeze(1)
+        often = torch.index_select(_counts(indices, num_weights), 0, indices)
+        rows = rows / often.to(rows.dtype).unsqueeze(1)
     if mode == _MEAN:
         size = torch.index_select(bag_size, 0, offset2bag)
         rows = rows / torch.where(size == 0, 1, size).to(rows.dtype).unsqueeze(1)
