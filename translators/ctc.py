@@ -164,7 +164,10 @@ def ctc_loss_backward(
         raise NotImplementedError("a CTC loss over no time or no sequence stays with the host")
     p = _problem(log_probs, targets, input_lengths, target_lengths, blank)
     times = torch.arange(time, device=log_probs.device).view(1, time, 1)
-    inside = (p.places <= p.ends).unsqueeze(1) & (times < p.times.unsqueeze(2))
+    final = ((p.places == p.ends) | (p.places == p.ends - 1)).unsqueeze(1)
+    inside = ((p.places <= p.ends).unsqueeze(1) & (times < p.times.unsqueeze(2) - 1)) | (
+        final & (times == p.times.unsqueeze(2) - 1)
+    )
     loss = neg_log_likelihood.view(batch, 1, 1)
     # Both factors hold the place's own probability: it is taken out once.
     logs = log_alpha + _backward(p) + loss - p.score.transpose(0, 1)

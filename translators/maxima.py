@@ -1,5 +1,7 @@
 """Decides how maximum pooling is computed: a running maximum over the places of the kernel, with the index of each.
 
+Windows that are not all of one size, or that start at random, gather their places from the flat image.
+
 Imported by translators.families.
 """
 
@@ -81,3 +83,94 @@ def max_pool2d_backward(
     """Return the gradient of maximum pooling of images."""
     del kernel_size, stride, padding, dilation, ceil_mode
     return _picked_backward(grad_output, self, indices, 2)
+
+
+def _gathered(
+    self: torch.Tensor, starts: list[torch.Tensor], widths: list[torch.Tensor | None], most: list[int]
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the maxima of windows and their places in the flat image: the first of equals, the last NaN.
+
+    For each dimension `starts` has [..., outs], the first place of each window, and `widths` how long each is, or None
+    where all are as long as `most` says.
+    """
+    number = len(starts)
+    inner, lead = self.shape[-number:], self.shape[:-number]
+    outer = [s.size(-1) for s in starts]
+    flat = self.reshape([*lead, math.prod(inner)])
+
+    def spread(one: torch.Tensor, dim: int) -> torch.Tensor:
+        return one.view([*one.shape[:-1], *(one.size(-1) if d == dim else 1 for d in range(number))])
+
+    best: torch.Tensor | None = None
+    for offset in itertools.product(*map(range, most)):
+        place = torch.zeros([1] * self.dim(), dtype=torch.int64, device=self.device)
+        for d, k in enumerate(offset):
+            # A window that is shorter sees its last place again, which changes nothing but NaN's place: that is the same.
+            width = widths[d]
+            step = starts[d] + (k if width is None else torch.clamp_max(width - 1, k))
+            place = place * inner[d] + spread(step, d)
+        index = place.expand([*lead, *outer])
+        value = torch.gather(flat, -1, index.reshape([*lead, -1])).view(index.shape)
+        if best is None:
+            best, where = value, index
+            continue
+        take = (value > best) | (value != value)
+        best, where = torch.where(take, value, best), torch.where(take, index, where)
+    assert best is not None
+    return best, where
+
+
+@translator("aten.adaptive_max_pool2d.default", source=_RUNNING)
+def adaptive_max_pool2d(self: torch.Tensor, output_size: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the maxima of windows that divide images evenly, and where they are."""
+    refuse_complex(self)
+    if not self.numel() or not all(output_size):
+        raise NotImplementedError("maxima of no places stay with the host")
+    starts, widths, most = [], [], []
+    for size, out in zip(self.shape[-2:], output_size, strict=True):
+        number = torch.arange(out, device=self.device)
+        first = torch.div(number * size, out, rounding_mode="floor")
+        starts.append(first)
+        widths.append(torch.div((number + 1) * size + out - 1, out, rounding_mode="floor") - first)
+        most.append(max(-(-(i + 1) * size // out) - i * size // out for i in range(out)))
+    best, where = _gathered(self, starts, widths, most)
+    return formatted(best, self), formatted(where, self)
+
+
+def _fractional(
+    self: torch.Tensor, kernel: Any, output_size: Any, random_samples: torch.Tensor, order: tuple[int, ...]
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return fractional maxima; `order` says which sample belongs to which dimension."""
+    refuse_complex(self)
+    if not self.numel():
+        raise NotImplementedError("maxima of no places stay with the host")
+    number = len(order)
+    samples = random_samples.reshape([*self.shape[:-number], number])
+    starts = []
+    for d, (size, out, width) in enumerate(zip(self.shape[-number:], output_size, kernel, strict=True)):
+        u = samples[..., order[d]].unsqueeze(-1)
+        if out > 1:
+            alpha = (size - width) / (out - 1)
+            place = torch.arange(out, device=self.device)
+            first = torch.trunc((place.to(u.dtype) + u) * alpha) - torch.trunc(u * alpha)
+            starts.append(torch.where(place == out - 1, size - width, first.to(torch.int64)))
+        else:
+            starts.append(torch.full_like(u, size - width, dtype=torch.int64))
+    best, where = _gathered(self, starts, [None] * number, list(kernel))
+    return best.contiguous(), where.contiguous()
+
+
+@translator("aten.fractional_max_pool2d.default", source="Graham 2014")
+def fractional_max_pool2d(
+    self: torch.Tensor, kernel_size: Any, output_size: Any, random_samples: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the maxima of windows of images that start at places drawn by the samples, and where they are."""
+    return _fractional(self, kernel_size, output_size, random_samples, (1, 0))
+
+
+@translator("aten.fractional_max_pool3d.default", source="Graham 2014")
+def fractional_max_pool3d(
+    self: torch.Tensor, kernel_size: Any, output_size: Any, random_samples: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the maxima of windows of volumes that start at places drawn by the samples, and where they are."""
+    return _fractional(self, kernel_size, output_size, random_samples, (0, 1, 2))
