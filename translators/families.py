@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from neuron_ops.translators.registry import Translator
 
 FAMILIES = (
-    "activations", "arithmetic", "bessel", "complexes", "convolution", "counting", "ctc", "distances", "elementary", "embedding_bags", "errors", "factories", "factorization", "foreach", "fourier", "gamma", "histograms", "incomplete", "indefinite",
+    "activations", "arithmetic", "bessel", "complexes", "convolution", "counting", "ctc", "distances", "elementary", "embedding_bags", "errors", "factories", "factorization", "foreach", "fourier", "gamma", "group_norm", "histograms", "incomplete", "indefinite",
     "indexing", "least_squares", "losses", "masking", "matrix_exponential", "maxima", "normalization", "optimizers", "padding", "polynomials", "pooling", "products", "quantization", "random", "recurrent", "reductions", "resampling", "rounding", "sampling", "scans",
     "segments", "sorting", "spectral", "triangular",
 )  # fmt: skip

@@ -231,3 +231,16 @@ def native_batch_norm_backward(
         (product * inverse.to(wide)).to(kind) if output_mask[1] else None,
         total.to(kind) if output_mask[2] else None,
     )
+
+
+@translator("aten.batch_norm_backward.default", source="derivative of " + _PAPER)
+def batch_norm_backward(
+    grad_out: torch.Tensor, input: torch.Tensor, weight: torch.Tensor, running_mean: torch.Tensor | None,  # noqa: A002
+    running_var: torch.Tensor | None, save_mean: torch.Tensor | None, save_var: torch.Tensor | None, update: bool,
+    eps: float, output_mask: list[bool], reserve: torch.Tensor,
+) -> tuple[torch.Tensor | None, torch.Tensor | None, torch.Tensor | None]:  # fmt: skip
+    """Return the gradients of input, weight and bias, those that the mask asks for; the reserve is empty."""
+    del reserve
+    return native_batch_norm_backward(
+        grad_out, input, weight, running_mean, running_var, save_mean, save_var, update, eps, output_mask
+    )
