@@ -17,9 +17,12 @@ if TYPE_CHECKING:
     from neuron_ops.translators.registry import Translator
 
 FAMILIES = (
-    "activations", "arithmetic", "bessel", "complex_functions", "complexes", "convolution", "counting", "distances", "eigenvalues", "elementary", "errors", "factories", "factorization", "foreach", "fourier", "gamma", "histograms", "incomplete", "indefinite",
-    "indexing", "least_squares", "masking", "matrix_exponential", "maxima", "normalization", "optimizers", "padding", "polynomials", "pooling", "products", "quantization", "random", "recurrent", "reductions", "resampling", "rounding", "sampling", "scans",
-    "segments", "sorting", "spectral", "triangular",
+    "activations", "arithmetic", "bessel", "complex_functions", "complexes", "convolution", "counting", "ctc",
+    "distances", "eigenvalues", "elementary", "embedding_bags", "errors", "factories", "factorization", "foreach",
+    "fourier", "gamma", "group_norm", "histograms", "incomplete", "indefinite", "indexing", "least_squares",
+    "losses", "masking", "matrix_exponential", "maxima", "normalization", "optimizers", "padding", "polynomials",
+    "pooling", "products", "quantization", "random", "recurrent", "reductions", "resampling", "rounding", "sampling",
+    "scans", "segments", "sorting", "spectral", "triangular",
 )  # fmt: skip
 """Modules of this package. A new family is one file and one name here."""
 

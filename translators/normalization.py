@@ -9,6 +9,7 @@ import torch
 from neuron_ops.translators.promotion import computing, refuse_complex
 from neuron_ops.translators.registry import translator
 from neuron_ops.translators.resampling import formatted
+from neuron_ops.translators.variants import resize_out
 
 _PAPER = "Ioffe and Szegedy 2015"
 _Three = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
@@ -25,6 +26,11 @@ def _statistics(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     mean = torch.mean(wide, dims)
     off = wide - _across(mean, wide)
     return mean, torch.mean(off * off, dims)
+
+
+def _kept(x: torch.Tensor, *parameters: torch.Tensor | None) -> torch.dtype:
+    """Return the dtype of saved statistics: float32 where halves have float32 parameters, else that of x."""
+    return torch.float32 if any(p is not None and p.dtype == torch.float32 for p in parameters) else x.dtype
 
 
 def _updated(running: torch.Tensor | None, value: torch.Tensor, momentum: float) -> torch.Tensor | None:
@@ -55,14 +61,16 @@ def _batch_norm(
         assert running_var is not None
         wide = computing(x.dtype)
         result = _scaled(x, weight, bias, running_mean, torch.rsqrt(running_var.to(wide) + eps))
-        empty = torch.empty((0,), dtype=wide, device=x.device)
+        kept = _kept(x, weight, bias, running_mean, running_var)
+        empty = torch.empty((0,), dtype=kept, device=x.device)
         return result, empty, torch.empty_like(empty), running_mean, running_var
     mean, variance = _statistics(x)
     inverse = torch.rsqrt(variance + eps)
     count = x.numel() // max(x.size(1), 1)
     unbiased = variance * (count / (count - 1)) if count > 1 else variance * float("nan")
     new_mean, new_var = _updated(running_mean, mean, momentum), _updated(running_var, unbiased, momentum)
-    return _scaled(x, weight, bias, mean, inverse), mean, inverse, new_mean, new_var
+    kept = _kept(x, weight, bias, running_mean, running_var)
+    return _scaled(x, weight, bias, mean, inverse), mean.to(kept), inverse.to(kept), new_mean, new_var
 
 
 def _in_place(
@@ -164,7 +172,37 @@ def batch_norm_update_stats(
         new = _updated(running, value, momentum)
         if running is not None and new is not None:
             running.copy_(new)
-    return mean, variance
+    kept = _kept(input, running_mean, running_var)
+    return mean.to(kept), variance.to(kept)
+
+
+def _written(results: tuple[torch.Tensor, ...], *outs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    for out, result in zip(outs, results, strict=True):
+        resize_out(out, result)
+        out.copy_(result)
+    return outs
+
+
+@translator("aten._native_batch_norm_legit.out", source=_PAPER)
+def native_batch_norm_legit_out(
+    input: torch.Tensor, weight: torch.Tensor | None, bias: torch.Tensor | None, running_mean: torch.Tensor,  # noqa: A002
+    running_var: torch.Tensor, training: bool, momentum: float, eps: float, *, out: torch.Tensor, save_mean: torch.Tensor,
+    save_invstd: torch.Tensor,
+) -> tuple[torch.Tensor, ...]:  # fmt: skip
+    """Write the normalised input, means and inverse deviations; running statistics are updated in training."""
+    results = _in_place(input, weight, bias, running_mean, running_var, training, momentum, eps)
+    return _written(results, out, save_mean, save_invstd)
+
+
+@translator("aten._batch_norm_with_update.out", source=_PAPER)
+def batch_norm_with_update_out(
+    input: torch.Tensor, weight: torch.Tensor | None, bias: torch.Tensor | None, running_mean: torch.Tensor,  # noqa: A002
+    running_var: torch.Tensor, momentum: float, eps: float, *, out: torch.Tensor, save_mean: torch.Tensor,
+    save_invstd: torch.Tensor, reserve: torch.Tensor,
+) -> tuple[torch.Tensor, ...]:  # fmt: skip
+    """Write the normalised input, means, inverse deviations and an empty reserve."""
+    results = batch_norm_with_update(input, weight, bias, running_mean, running_var, momentum, eps)
+    return _written(results, out, save_mean, save_invstd, reserve)
 
 
 # --- weight norm -----------------------------------------------------------------------------------------------------
@@ -230,4 +268,17 @@ def native_batch_norm_backward(
         result,
         (product * inverse.to(wide)).to(kind) if output_mask[1] else None,
         total.to(kind) if output_mask[2] else None,
+    )
+
+
+@translator("aten.batch_norm_backward.default", source="derivative of " + _PAPER)
+def batch_norm_backward(
+    grad_out: torch.Tensor, input: torch.Tensor, weight: torch.Tensor, running_mean: torch.Tensor | None,  # noqa: A002
+    running_var: torch.Tensor | None, save_mean: torch.Tensor | None, save_var: torch.Tensor | None, update: bool,
+    eps: float, output_mask: list[bool], reserve: torch.Tensor,
+) -> tuple[torch.Tensor | None, torch.Tensor | None, torch.Tensor | None]:  # fmt: skip
+    """Return the gradients of input, weight and bias, those that the mask asks for; the reserve is empty."""
+    del reserve
+    return native_batch_norm_backward(
+        grad_out, input, weight, running_mean, running_var, save_mean, save_var, update, eps, output_mask
     )

@@ -1,4 +1,4 @@
-"""Decides how gradients of image resizing, and antialiased resizing, are computed: dimension by dimension, in taps.
+"""Decides how images are resized, and the gradients: dimension by dimension, in taps.
 
 Imported by translators.families. A tap is a source index and a weight for each target index; both come from sizes alone.
 """
@@ -192,12 +192,29 @@ def _backward(
 def _forward(x: torch.Tensor, output_size: Sequence[int], taps: Callable[[int, int, int], Taps]) -> torch.Tensor:
     refuse_complex(x)
     if not x.dtype.is_floating_point:
-        raise NotImplementedError("antialiased resizing of integers rounds on the way; it stays with the host")
+        raise NotImplementedError("resizing of integers rounds on the way; it stays with the host")
     result = x.to(computing(x.dtype))
     for number in reversed(range(len(output_size))):
         size, target = x.size(number + 2), output_size[number]
         result = _gather(result, number + 2, taps(number, size, target))
     return formatted(result.to(x.dtype), x)
+
+
+def _bilinear(x: torch.Tensor, taps: Sequence[Taps]) -> torch.Tensor:
+    """Return images resized as ATen adds: four neighbours, each times the product of its two weights."""
+    refuse_complex(x)
+    if not x.dtype.is_floating_point:
+        raise NotImplementedError("resizing of integers rounds on the way; it stays with the host")
+    wide, total = x.to(computing(x.dtype)), None
+    for row, by_row in zip(taps[0].indices, taps[0].weights, strict=True):
+        rows = torch.index_select(wide, 2, row)
+        for column, by_column in zip(taps[1].indices, taps[1].weights, strict=True):
+            assert by_row is not None
+            assert by_column is not None
+            part = torch.index_select(rows, 3, column) * (by_row.unsqueeze(1) * by_column).to(wide.dtype)
+            total = part if total is None else total + part
+    assert total is not None
+    return formatted(total.to(x.dtype), x)
 
 
 def _register_nearest(exact: bool) -> None:
@@ -230,6 +247,18 @@ def _register_nearest(exact: bool) -> None:
         del output_size
         return run(grad_output, input_size, (scales_d, scales_h, scales_w))
 
+    def resize3d(
+        self: torch.Tensor, output_size: Any, scales_d: float | None = None, scales_h: float | None = None,
+        scales_w: float | None = None,
+    ) -> torch.Tensor:  # fmt: skip
+        refuse_complex(self)
+        result = self
+        for number, scale in enumerate((scales_d, scales_h, scales_w)):
+            taps = _nearest(self.size(number + 2), output_size[number], scale, self.device, exact)
+            result = _gather(result, number + 2, taps)
+        return formatted(result, self)
+
+    translator(f"aten.{prefix}3d.default", source="definition: the nearest source")(resize3d)
     registered: tuple[Callable[..., torch.Tensor], ...] = (one, two, three)
     for number, function in enumerate(registered, 1):
         name = f"aten.{prefix}{number}d_backward.default"
@@ -259,6 +288,36 @@ def trilinear3d_backward(
     scales = (scales_d, scales_h, scales_w)
     return _backward(
         grad_output, input_size, lambda n, a, b: _linear(a, b, align_corners, scales[n], grad_output.device)
+    )
+
+
+@translator("aten.upsample_linear1d.default", source="linear interpolation")
+def linear1d(
+    self: torch.Tensor, output_size: Any, align_corners: bool, scales: float | None = None
+) -> torch.Tensor:  # fmt: skip
+    """Return self resized, each value from its two neighbours."""
+    return _forward(self, output_size, lambda _, a, b: _linear(a, b, align_corners, scales, self.device))
+
+
+@translator("aten.upsample_trilinear3d.default", source="linear interpolation")
+def trilinear3d(
+    self: torch.Tensor, output_size: Any, align_corners: bool, scales_d: float | None = None,
+    scales_h: float | None = None, scales_w: float | None = None,
+) -> torch.Tensor:  # fmt: skip
+    """Return volumes resized, each value from its neighbours along one dimension after the other."""
+    scales = (scales_d, scales_h, scales_w)
+    return _forward(self, output_size, lambda n, a, b: _linear(a, b, align_corners, scales[n], self.device))
+
+
+@translator("aten.upsample_bilinear2d.default", source="linear interpolation")
+def bilinear2d(
+    self: torch.Tensor, output_size: Any, align_corners: bool, scales_h: float | None = None,
+    scales_w: float | None = None,
+) -> torch.Tensor:  # fmt: skip
+    """Return images resized, each value from its four neighbours."""
+    sizes, scales = self.shape[2:], (scales_h, scales_w)
+    return _bilinear(
+        self, [_linear(sizes[n], output_size[n], align_corners, scales[n], self.device) for n in range(2)]
     )
 
 
