@@ -14,7 +14,9 @@ from neuron_ops.op_tests.records import Route
 from neuron_ops.op_tests.targets import sim
 from neuron_ops.translators import choices, installation
 from neuron_ops.translators.installation import install_candidates
+from neuron_ops.translators.registry import Refused
 from neuron_ops.translators.sources import Candidate
+from neuron_ops.translators.variants import derive
 
 TARGET = sim.Sim()
 aten = torch.ops.aten
@@ -247,3 +249,36 @@ def test_choosing_by_name_and_glob():
         translators.install(only=["aten.nope*"])
     with pytest.raises(ValueError, match="unknown device 'toaster'"):
         translators.install(device="toaster")
+
+
+class TestRefusalsOfFunctionsThatWrite:
+    """A call whose arguments were changed is never served a second time."""
+
+    def test_a_late_refusal_is_an_error(self):
+        def spoiled(self):
+            self.fill_(7.0)
+            raise NotImplementedError("an operator below has no kernel")
+
+        x = torch.ones(3, device="neuron")
+        with offered("aten.floor_.default", spoiled), pytest.raises(NotImplementedError, match="an operator below"):
+            x.floor_()
+        assert x.cpu().tolist() == [7.0] * 3
+
+    def test_an_early_refusal_is_served_by_the_device(self):
+        def refusing(self):
+            raise Refused("not this call")
+
+        x = torch.full((3,), 1.5, device="neuron")
+        with offered("aten.floor_.default", refusing):
+            x.floor_()
+        assert x.cpu().tolist() == [1.0] * 3
+
+    def test_a_derived_form_refuses_before_it_writes(self):
+        def functional(self):
+            raise NotImplementedError("an operator below has no kernel")
+
+        derived = derive(torch.ops.aten.floor_.default, functional)
+        x = torch.full((3,), 1.5, device="neuron")
+        with offered("aten.floor_.default", derived):
+            x.floor_()
+        assert x.cpu().tolist() == [1.0] * 3

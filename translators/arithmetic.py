@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from neuron_ops.translators.promotion import binary, pair, refuse_complex, together, unary
-from neuron_ops.translators.registry import translator
+from neuron_ops.translators.registry import Refused, translator
 
 _DEFINITION = "definition"
 _BITS = {torch.float32: torch.int32, torch.bfloat16: torch.int16, torch.float16: torch.int16}
@@ -58,7 +58,7 @@ def fmod(self: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
     """Return the remainder of division towards zero: it has the sign of the dividend."""
     a, b, dtype = _promoted(self, other)
     if dtype == torch.bool:
-        raise NotImplementedError("fmod is not defined for bool")
+        raise Refused("fmod is not defined for bool")
     if dtype.is_floating_point:
         a, b, _ = pair(a, b)
         rest = torch.remainder(a.abs(), b.abs())
@@ -102,7 +102,7 @@ def gcd(self: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
     """Return the greatest common divisor, not negative."""
     a, b, dtype = _promoted(self, other)
     if dtype not in _EUCLID_STEPS:
-        raise NotImplementedError(f"gcd is not defined for {dtype}")
+        raise Refused(f"gcd is not defined for {dtype}")
     return _gcd(*torch.broadcast_tensors(a, b))
 
 
@@ -111,7 +111,7 @@ def lcm(self: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
     """Return the least common multiple, not negative; zero where either is."""
     a, b, dtype = _promoted(self, other)
     if dtype not in _EUCLID_STEPS:
-        raise NotImplementedError(f"lcm is not defined for {dtype}")
+        raise Refused(f"lcm is not defined for {dtype}")
     divisor = _gcd(*torch.broadcast_tensors(a, b))
     if dtype in (torch.int8, torch.int16):
         a, b = a.abs(), b.abs()  # ATen takes the absolute value in 32 bits, before the product is cut to the dtype
@@ -121,7 +121,7 @@ def lcm(self: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
 
 def _bits_of(dtype: torch.dtype) -> torch.dtype:
     if dtype not in _BITS:
-        raise NotImplementedError(f"the bits of {dtype} do not fit the integers that the device computes with")
+        raise Refused(f"the bits of {dtype} do not fit the integers that the device computes with")
     return _BITS[dtype]
 
 

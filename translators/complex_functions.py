@@ -17,6 +17,7 @@ from neuron_ops.translators.elementary import cosh as cosh_real
 from neuron_ops.translators.elementary import expm1 as expm1_real
 from neuron_ops.translators.elementary import log1p as log1p_real
 from neuron_ops.translators.elementary import sinh as sinh_real
+from neuron_ops.translators.pair_systems import quotient
 from neuron_ops.translators.promotion import Pair, for_complex
 
 _LARGE = 10.0
@@ -51,17 +52,6 @@ def log_size(z: Pair) -> torch.Tensor:
     large, small = torch.where(a > b, a, b), torch.where(a > b, b, a)
     near = log1p_real((large - 1) * (large + 1) + small * small) / 2
     return torch.where((large > 0.5) & (large < 2), near, torch.log(hypot(a, b)))
-
-
-def quotient(z: Pair, w: Pair) -> Pair:
-    """Return z / w, scaled by the larger part of w (Smith 1962)."""
-    (a, b), (c, d) = z, w
-    swap = c.abs() < d.abs()
-    big, low = torch.where(swap, d, c), torch.where(swap, c, d)
-    ratio = low / big
-    total = big + low * ratio
-    real = torch.where(swap, a * ratio + b, a + b * ratio) / total
-    return real, torch.where(swap, b * ratio - a, b - a * ratio) / total
 
 
 @for_complex(elementary.log1p)

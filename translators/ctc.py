@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
-from neuron_ops.translators.registry import translator
+from neuron_ops.translators.registry import Refused, translator
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,7 +58,7 @@ def _problem(
     log_probs: torch.Tensor, targets: torch.Tensor, input_lengths: Sequence[int], target_lengths: Sequence[int], blank: int
 ) -> _Problem:  # fmt: skip
     if log_probs.dtype not in (torch.float32, torch.float64):
-        raise NotImplementedError("CTC loss is defined for float32 and float64; ATen refuses other dtypes")
+        raise Refused("CTC loss is defined for float32 and float64; ATen refuses other dtypes")
     time, batch, _ = log_probs.shape
     longest = max(target_lengths, default=0)
     labels = _labels(targets, target_lengths, longest, blank)
@@ -122,7 +122,7 @@ def ctc_loss(
     del zero_infinity  # the caller's: only the gradient knows it
     time, batch, _ = log_probs.shape
     if not time or not batch:
-        raise NotImplementedError("a CTC loss over no time or no sequence stays with the host")
+        raise Refused("a CTC loss over no time or no sequence stays with the host")
     p = _problem(log_probs, targets, input_lengths, target_lengths, blank)
     alpha = _forward(p)
     return -_likelihood(p, alpha), alpha
@@ -161,7 +161,7 @@ def ctc_loss_backward(
     """Return the gradient of log_probs."""
     time, batch, _ = log_probs.shape
     if not time or not batch:
-        raise NotImplementedError("a CTC loss over no time or no sequence stays with the host")
+        raise Refused("a CTC loss over no time or no sequence stays with the host")
     p = _problem(log_probs, targets, input_lengths, target_lengths, blank)
     times = torch.arange(time, device=log_probs.device).view(1, time, 1)
     final = ((p.places == p.ends) | (p.places == p.ends - 1)).unsqueeze(1)

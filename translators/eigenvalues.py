@@ -12,7 +12,7 @@ import math
 
 import torch
 from neuron_ops.translators.promotion import refuse_complex
-from neuron_ops.translators.registry import translator
+from neuron_ops.translators.registry import Refused, translator
 from neuron_ops.translators.triangular import backsolved, lu
 from neuron_ops.translators.variants import resize_out
 
@@ -110,7 +110,7 @@ def _complex(real: torch.Tensor, imaginary: torch.Tensor) -> torch.Tensor:
 def _refuse(a: torch.Tensor) -> None:
     refuse_complex(a)
     if not a.dtype.is_floating_point:
-        raise NotImplementedError("eigenvalues are of floating-point matrices")
+        raise Refused("eigenvalues are of floating-point matrices")
 
 
 @translator("aten._linalg_eigvals.default", source=_EHRLICH_ABERTH)

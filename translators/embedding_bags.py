@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import torch
 from neuron_ops.translators.promotion import computing, refuse_complex
-from neuron_ops.translators.registry import translator
+from neuron_ops.translators.registry import Refused, translator
 
 _SOURCE = "definition"
 _SUM, _MEAN, _MAX = 0, 1, 2
@@ -28,7 +28,7 @@ def _bags(indices: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
 def _counts(indices: torch.Tensor, size: int, what: torch.Tensor | None = None) -> torch.Tensor:
     """Return [size] in float32: how often each index comes, or comes where `what` is true."""
     if indices.size(0) >= 1 << 24:
-        raise NotImplementedError("float32 counts up to 2 ** 24, and the device adds no integers at places")
+        raise Refused("float32 counts up to 2 ** 24, and the device adds no integers at places")
     ones = torch.ones(indices.shape, dtype=torch.float32, device=indices.device) if what is None else what.float()
     return torch.index_add(torch.zeros((size,), dtype=torch.float32, device=indices.device), 0, indices, ones)
 
@@ -181,7 +181,7 @@ def embedding_bag_backward(
 ) -> torch.Tensor:  # fmt: skip
     """Return the gradient of the table, [num_weights, D]."""
     if sparse:
-        raise NotImplementedError("a sparse gradient needs a sparse tensor, which the device has not")
+        raise Refused("a sparse gradient needs a sparse tensor, which the device has not")
     indices, offsets = _together(indices, offsets)
     bag = _bags(indices, offsets) if indices.numel() and not offset2bag.numel() else offset2bag
     return embedding_bag_dense_backward(
@@ -198,7 +198,7 @@ def embedding_bag_per_sample_weights_backward(
     """Return the gradient of the weight of each index, [N]."""
     refuse_complex(grad)
     if mode != _SUM:
-        raise NotImplementedError("only sums have weights")
+        raise Refused("only sums have weights")
     indices, offsets = _together(indices, offsets)
     bag = _bags(indices, offsets) if indices.numel() and not offset2bag.numel() else offset2bag
     wide = computing(grad.dtype)

@@ -9,7 +9,7 @@ import math
 from typing import Any
 
 import torch
-from neuron_ops.translators.registry import translator
+from neuron_ops.translators.registry import Refused, translator
 
 _INT64 = 4
 """How schemas write torch.int64 as a default."""
@@ -21,7 +21,7 @@ def _device(device: Any) -> torch.device:
 
 def _refuse_complex(dtype: torch.dtype | None, *values: Any) -> None:
     if (dtype is not None and dtype.is_complex) or any(isinstance(v, complex) for v in values):
-        raise NotImplementedError("this translator makes real numbers only; a complex sequence stays with the host")
+        raise Refused("this translator makes real numbers only; a complex sequence stays with the host")
 
 
 def _spaced(start: Any, end: Any, steps: int, dtype: torch.dtype, device: torch.device) -> torch.Tensor:

@@ -9,7 +9,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import torch
-from neuron_ops.translators.registry import translator
+from neuron_ops.translators.registry import Refused, translator
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -152,7 +152,7 @@ def _count(shape: Any, dims: list[int]) -> int:
 def fft_r2c(self: torch.Tensor, dim: list[int], normalization: int, onesided: bool) -> torch.Tensor:
     """Return the transform of real numbers, half of the last dimension where onesided."""
     if self.dtype not in (torch.float32, torch.float64):
-        raise NotImplementedError("transforms of halves stay with the host")
+        raise Refused("transforms of halves stay with the host")
     x = _scaled(_along((self, None), [*reversed(dim)], -1), normalization, _count(self.shape, dim))
     if len(dim) == 1:  # real sums have no imaginary part, even of what is not a number
         place = torch.arange(self.size(dim[0]), device=self.device)

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from neuron_ops.translators.choices import shipped_choices
-from neuron_ops.translators.registry import exists, resolve
+from neuron_ops.translators.registry import Refused, exists, resolve
 from neuron_ops.translators.sources import Candidate, function_of
-from neuron_ops.translators.variants import structured_outs
+from neuron_ops.translators.variants import structured_outs, written
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -121,6 +121,8 @@ def _kernel(
     name, function = candidate.overload, candidate.function
     names = tuple(a.name for a in resolve(name)._schema.arguments)
     renamed = "from" in names  # Python reserves the word
+    # A function that changes its arguments may have changed one before an operator below it raised: only its own word counts.
+    refusals: type[Exception] = Refused if written(resolve(name)) else NotImplementedError
 
     def translated(*args: Any, **kwargs: Any) -> Any:
         running = _running.names
@@ -144,7 +146,7 @@ def _kernel(
             if renamed and "from" in kwargs:
                 return function(*args, **{"from_" if key == "from" else key: value for key, value in kwargs.items()})
             return function(*args, **kwargs)
-        except NotImplementedError:  # the translator says that it cannot serve this call
+        except refusals:
             if call is not None:
                 call.refuse()
         _running.names.discard(name)

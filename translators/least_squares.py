@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from neuron_ops.translators.factorization import reflected, reflections
 from neuron_ops.translators.promotion import refuse_complex
-from neuron_ops.translators.registry import translator
+from neuron_ops.translators.registry import Refused, translator
 from neuron_ops.translators.spectral import svd
 from neuron_ops.translators.triangular import columns, solved
 
@@ -72,7 +72,7 @@ def linalg_lstsq(
         raise RuntimeError(f"torch.linalg.lstsq: parameter `driver` should be one of {_DRIVERS}, but got {driver}")
     m, n = self.shape[-2:]
     if driver in ("gelsd", "gelss") and m > n:
-        raise NotImplementedError("whether there are residuals depends on the rank: a shape that depends on values")
+        raise Refused("whether there are residuals depends on the rank: a shape that depends on values")
     vector = b.dim() == 1 or (self.dim() - 1 == b.dim() and b.shape == self.shape[:-1])
     right, of_b = _small(b.unsqueeze(-1) if vector else b)
     matrix, of_a = _small(self)

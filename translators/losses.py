@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from neuron_ops.translators.promotion import computing, refuse_complex
-from neuron_ops.translators.registry import translator
+from neuron_ops.translators.registry import Refused, translator
 
 _SOURCE = "definition"
 _NONE, _MEAN = 0, 1
@@ -49,7 +49,7 @@ def multi_margin_loss(
 ) -> torch.Tensor:  # fmt: skip
     """Return the mean over the classes by how much they exceed the target's less a margin, to the power 1 or 2."""
     if not self.numel():
-        raise NotImplementedError("a margin loss of no classes stays with the host")
+        raise Refused("a margin loss of no classes stays with the host")
     x, target = _rows(self, target)
     excess, counts, index = _excess(x, target, margin)
     terms = excess * excess if p == 2 else excess
@@ -67,7 +67,7 @@ def multi_margin_loss_backward(
 ) -> torch.Tensor:  # fmt: skip
     """Return the gradient of multi_margin_loss."""
     if not self.numel():
-        raise NotImplementedError("a margin loss of no classes stays with the host")
+        raise Refused("a margin loss of no classes stays with the host")
     x, target = _rows(self, target)
     excess, counts, index = _excess(x, target, margin)
     share = 1.0 / (x.size(1) * (x.size(0) if reduction == _MEAN else 1))
@@ -103,7 +103,7 @@ def multilabel_margin_loss(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the mean over the classes by how much others exceed each target less 1, and 1 at the targets."""
     if not self.numel():
-        raise NotImplementedError("a margin loss of no classes stays with the host")
+        raise Refused("a margin loss of no classes stays with the host")
     x, rows = _rows(self, target)
     index, real, named = _targets(x, rows)
     excess, counts = _pairs(x, index, real, named)
@@ -118,7 +118,7 @@ def multilabel_margin_loss_backward(
 ) -> torch.Tensor:
     """Return the gradient of multilabel_margin_loss."""
     if not self.numel():
-        raise NotImplementedError("a margin loss of no classes stays with the host")
+        raise Refused("a margin loss of no classes stays with the host")
     x, rows = _rows(self, target)
     index, real, _ = _targets(x, rows)
     _, counts = _pairs(x, index, real, is_target.reshape(x.shape) != 0)

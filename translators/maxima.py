@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from neuron_ops.translators.pooling import _picked_backward, _pooled_size, _sizes
 from neuron_ops.translators.promotion import refuse_complex
-from neuron_ops.translators.registry import translator
+from neuron_ops.translators.registry import Refused, translator
 from neuron_ops.translators.resampling import formatted
 
 _RUNNING = "definition, a running maximum over strided slices"
@@ -105,7 +105,7 @@ def adaptive_max_pool2d(self: torch.Tensor, output_size: Any) -> tuple[torch.Ten
     """Return the maxima of windows that divide images evenly, and where they are: the first of equals, the last NaN."""
     refuse_complex(self)
     if not math.prod(self.shape[-2:]):
-        raise NotImplementedError("maxima of no places stay with the host")
+        raise Refused("maxima of no places stay with the host")
     if not self.numel() or not all(output_size):
         best = self.new_empty([*self.shape[:-2], *output_size])
         return formatted(best, self), formatted(torch.empty_like(best, dtype=torch.int64), self)

@@ -13,6 +13,7 @@ import math
 import operator
 
 import torch
+from neuron_ops.translators.registry import Refused
 
 _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 _WEYL = (0x9E3779B9, 0xBB67AE85)
@@ -21,10 +22,10 @@ _LOW = 0xFFFF
 
 
 def seed_of(generator: torch.Generator | None) -> tuple[int, int]:
-    """Return two 32-bit key words drawn from the generator; raises NotImplementedError for one that is not the CPU's."""
+    """Return two 32-bit key words drawn from the generator; raises Refused for one that is not the CPU's."""
     source = torch.default_generator if generator is None else generator
     if source.device.type != "cpu":
-        raise NotImplementedError("random translators draw their seed from a CPU generator; this one is a device's")
+        raise Refused("random translators draw their seed from a CPU generator; this one is a device's")
     words = torch.randint(0, 2**32, (2,), dtype=torch.int64, generator=source).tolist()
     return int(words[0]), int(words[1])
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from neuron_ops.translators.promotion import computing, refuse_complex
-from neuron_ops.translators.registry import translator
+from neuron_ops.translators.registry import Refused, translator
 from neuron_ops.translators.variants import resize_out
 
 
@@ -71,7 +71,7 @@ _EXACT = 1024
 def int_mm(self: torch.Tensor, mat2: torch.Tensor) -> torch.Tensor:
     """Return the product of int8 matrices in int32."""
     if self.dtype != torch.int8 or mat2.dtype != torch.int8:
-        raise NotImplementedError("ATen defines this product for int8 alone")
+        raise Refused("ATen defines this product for int8 alone")
     total = torch.zeros((self.size(0), mat2.size(1)), dtype=torch.int32, device=self.device)
     for first in range(0, self.size(1), _EXACT):
         count = min(_EXACT, self.size(1) - first)

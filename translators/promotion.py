@@ -9,6 +9,7 @@ import functools
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
+from neuron_ops.translators.registry import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,9 +52,9 @@ def joined(pair: Pair, like: torch.Tensor) -> torch.Tensor:
 
 
 def refuse_complex(*values: Any) -> None:
-    """Raise NotImplementedError where a value is complex: these formulas hold for real numbers."""
+    """Raise Refused where a value is complex: these formulas hold for real numbers."""
     if any(isinstance(v, complex) or (isinstance(v, torch.Tensor) and v.dtype.is_complex) for v in values):
-        raise NotImplementedError("this translator computes real numbers only; a complex input stays with the host")
+        raise Refused("this translator computes real numbers only; a complex input stays with the host")
 
 
 def computing(dtype: torch.dtype) -> torch.dtype:

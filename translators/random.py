@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from neuron_ops.translators import philox
 from neuron_ops.translators.promotion import refuse_complex
-from neuron_ops.translators.registry import translator
+from neuron_ops.translators.registry import Refused, translator
 
 _PHILOX = "Philox4x32-10 (Salmon et al. 2011)"
 _DIGITS = {torch.bfloat16: 8, torch.float16: 11}
@@ -121,7 +121,7 @@ def _below(shape: torch.Size, count: int, device: torch.device, generator: Gener
     """Return int32 in [0, count), drawn from 31 bits."""
     size = math.prod(shape)
     if not 0 < count <= 2**31:
-        raise NotImplementedError(f"{count} integers to choose from need words wider than the device's 32 bits")
+        raise Refused(f"{count} integers to choose from need words wider than the device's 32 bits")
     words = torch.bitwise_and(philox.bits(size, device, generator), 2**31 - 1)
     return (words if count == 2**31 else torch.remainder(words, count)).view(shape)
 
@@ -131,7 +131,7 @@ def _unbounded(dtype: torch.dtype) -> int:
     if dtype in _WHOLE:
         return (1 << _WHOLE[dtype]) + 1
     if dtype not in _LARGEST:
-        raise NotImplementedError(f"random_ without an upper bound on {dtype} needs more than 32 bits")
+        raise Refused(f"random_ without an upper bound on {dtype} needs more than 32 bits")
     return _LARGEST[dtype] + 1
 
 
@@ -144,7 +144,7 @@ def random_from(self: torch.Tensor, from_: int, to: int | None, *, generator: Ge
     if from_ >= to:
         raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={from_} >= to={to}")
     if max(abs(from_), abs(to - 1)) >= 2**31:
-        raise NotImplementedError("random_ beyond 32-bit integers stays with the host")
+        raise Refused("random_ beyond 32-bit integers stays with the host")
     return self.copy_(_below(self.shape, to - from_, self.device, generator) + from_)
 
 

@@ -23,6 +23,10 @@ class Unregistrable(TypeError):  # noqa: N818 - it names what the decorated func
     """A function that cannot be a translator: the sentence says of which overload and why."""
 
 
+class Refused(NotImplementedError):  # noqa: N818 - it says what the translator did
+    """A translator does not serve this call, and has changed no argument of it: the device may serve it in its own way."""
+
+
 @dataclass(frozen=True, slots=True)
 class Translator:
     """A function that computes `overload` (three parts: ``aten.hardswish.default``) by other operators.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from neuron_ops.translators.promotion import computing, refuse_complex
-from neuron_ops.translators.registry import translator
+from neuron_ops.translators.registry import Refused, translator
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -192,7 +192,7 @@ def _backward(
 def _forward(x: torch.Tensor, output_size: Sequence[int], taps: Callable[[int, int, int], Taps]) -> torch.Tensor:
     refuse_complex(x)
     if not x.dtype.is_floating_point:
-        raise NotImplementedError("resizing of integers rounds on the way; it stays with the host")
+        raise Refused("resizing of integers rounds on the way; it stays with the host")
     result = x.to(computing(x.dtype))
     for number in reversed(range(len(output_size))):
         size, target = x.size(number + 2), output_size[number]
@@ -204,7 +204,7 @@ def _bilinear(x: torch.Tensor, taps: Sequence[Taps]) -> torch.Tensor:
     """Return images resized as ATen adds: four neighbours, each times the product of its two weights."""
     refuse_complex(x)
     if not x.dtype.is_floating_point:
-        raise NotImplementedError("resizing of integers rounds on the way; it stays with the host")
+        raise Refused("resizing of integers rounds on the way; it stays with the host")
     wide, total = x.to(computing(x.dtype)), None
     for row, by_row in zip(taps[0].indices, taps[0].weights, strict=True):
         rows = torch.index_select(wide, 2, row)
@@ -316,9 +316,7 @@ def bilinear2d(
 ) -> torch.Tensor:  # fmt: skip
     """Return images resized, each value from its four neighbours."""
     sizes, scales = self.shape[2:], (scales_h, scales_w)
-    return _bilinear(
-        self, [_linear(sizes[n], output_size[n], align_corners, scales[n], self.device) for n in range(2)]
-    )
+    return _bilinear(self, [_linear(sizes[n], output_size[n], align_corners, scales[n], self.device) for n in range(2)])
 
 
 def _planar(make: Callable[[int, int, bool, float | None, torch.device], Taps], name: str, *, forward: bool) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import torch
 from neuron_ops.translators.promotion import computing, refuse_complex
-from neuron_ops.translators.registry import translator
+from neuron_ops.translators.registry import Refused, translator
 
 
 @translator("aten.floor.default", source="definition: -ceil(-x)")
@@ -37,7 +37,7 @@ def round_decimals(self: torch.Tensor, *, decimals: int) -> torch.Tensor:
     """Return x rounded to that many decimals; negative ones round before the point."""
     refuse_complex(self)
     if not self.dtype.is_floating_point:
-        raise NotImplementedError("round(decimals) is defined for floating-point tensors only")
+        raise Refused("round(decimals) is defined for floating-point tensors only")
     if decimals == 0:
         return _nearest(self)
     scale = 10.0 ** abs(decimals)

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 from neuron_ops.translators.promotion import computing, refuse_complex
-from neuron_ops.translators.registry import translator
+from neuron_ops.translators.registry import Refused, translator
 from neuron_ops.translators.scans import product
 
 _SOURCE = "definition: all pairs of element and segment"
@@ -23,7 +23,7 @@ def _bounds(lengths: torch.Tensor | None, offsets: torch.Tensor | None) -> tuple
     if offsets is not None:
         return offsets[..., :-1], offsets[..., 1:]
     if lengths is None:
-        raise NotImplementedError("segment_reduce takes lengths or offsets; indices are not defined in ATen either")
+        raise Refused("segment_reduce takes lengths or offsets; indices are not defined in ATen either")
     ends = torch.cumsum(lengths, -1, dtype=torch.int64)
     return ends - lengths, ends
 

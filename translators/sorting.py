@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from neuron_ops.translators.ordering import sort_last
 from neuron_ops.translators.promotion import refuse_complex, together
-from neuron_ops.translators.registry import translator
+from neuron_ops.translators.registry import Refused, translator
 
 _SORT = "ranks by counting; Batcher's bitonic network 1968 for long rows"
 
@@ -113,7 +113,7 @@ def nanmedian_dim(self: torch.Tensor, dim: int, keepdim: bool = False) -> tuple[
 def _whole(self: torch.Tensor, *, skip_nan: bool) -> torch.Tensor:
     if self.numel() == 0:
         if not self.dtype.is_floating_point:
-            raise NotImplementedError("the median of no integers is not defined")
+            raise Refused("the median of no integers is not defined")
         return self.new_full((), float("nan"))
     return _median(self.reshape(-1), 0, False, skip_nan=skip_nan)[0]
 
@@ -138,7 +138,7 @@ def mode(self: torch.Tensor, dim: int = -1, keepdim: bool = False) -> tuple[torc
     values, indices = sort_last(_rows(self, dim))
     n = values.size(-1)
     if n == 0:
-        raise NotImplementedError("the mode of a dimension of size zero is not defined")
+        raise Refused("the mode of a dimension of size zero is not defined")
     place = torch.arange(n, dtype=torch.int64, device=self.device).expand(values.shape)
     fresh = torch.ones_like(values[..., :1], dtype=torch.bool)
     starts = torch.cat((fresh, values[..., 1:] != values[..., :-1]), -1)

@@ -10,6 +10,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 import torch
+from neuron_ops.translators.registry import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -81,7 +82,7 @@ def _out_form(outs: Sequence[str], function: Callable[..., Any], plain: bool | N
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         given = [kwargs.pop(name) for name in outs]
-        results = function(*args, **kwargs)
+        results = _unwritten(function, *args, **kwargs)
         # All results exist before the first out is written: an out may share memory with an input.
         for out, result in zip(given, results if len(outs) > 1 else (results,), strict=True):
             _write(out, result, plain)
@@ -90,6 +91,14 @@ def _out_form(outs: Sequence[str], function: Callable[..., Any], plain: bool | N
         return None
 
     return call
+
+
+def _unwritten(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Return what the functional form computes; raises Refused where an operator below it has no kernel: nothing is changed yet."""
+    try:
+        return function(*args, **kwargs)
+    except NotImplementedError as error:
+        raise Refused(str(error)) from error
 
 
 def _write(out: Any, result: Any, plain: bool | None) -> None:
@@ -127,7 +136,7 @@ def resize_out(out: torch.Tensor, result: torch.Tensor, *, plain: bool | None = 
 def _in_place_form(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        result = function(self, *args, **kwargs)
+        result = _unwritten(function, self, *args, **kwargs)
         if not isinstance(self, torch.Tensor):  # a foreach form returns nothing
             for one, other in zip(self, result, strict=True):
                 _castable(other, one)
