@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import json
 import os
@@ -15,11 +16,13 @@ from neuron_ops.op_tests.records import BadInput
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from neuron_ops.op_tests.translation.counting import Called
     from neuron_ops.op_tests.translation.planning import Bench
     from neuron_ops.op_tests.translation.trials import Report
     from neuron_ops.translators.choices import Choice
 
 DEVICES = ("neuron", "core")
+_SERVED = {"native": "native", "translated": "translated", "host": "by the host"}
 _DEVICE = click.option(
     "--device", type=click.Choice(DEVICES), default=DEVICES[0], show_default=True,
     help="What the device has: the vendor's registrations, or torch's core tag and runtime primitives.",
@@ -207,16 +210,23 @@ def plan(globs: tuple[str, ...], device: str, prefer: str, write: bool) -> None:
 @click.option(
     "--device", "devices", type=click.Choice(DEVICES), multiple=True, help="One device only; default: all with a table."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON list, one object a device.")
-def coverage(devices: tuple[str, ...], as_json: bool) -> None:
+@click.option("--models", is_flag=True, help="The overloads that 33 model families call, instead of D_key.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print a JSON list, one object a device, with --models one a call."
+)
+def coverage(devices: tuple[str, ...], models: bool, as_json: bool) -> None:
     """Count the overloads of D_key that run with no work on the host, without and with translators."""
-    from neuron_ops.op_tests.translation.counting import count
+    from neuron_ops.op_tests.translation.counting import called_by_models, count
     from neuron_ops.translators.choices import planned
 
     for device in devices:
         _check_planned(device)
     with progress_of_parts() as progress:
         folder, chosen = _bank(progress), devices or tuple(filter(planned, DEVICES))
+        if models:
+            calls = {device: called_by_models(_bench(folder, progress, device), device) for device in chosen}
+            _print_called(calls, as_json)
+            return
         found = [count(_bench(folder, progress, device), folder, device) for device in chosen]
     if as_json:
         click.echo(json.dumps([dataclasses.asdict(counts) for counts in found], indent=1))
@@ -227,3 +237,18 @@ def coverage(devices: tuple[str, ...], as_json: bool) -> None:
             click.echo(
                 f"  {label}: {n} of {counts.d_key} overloads of D_key ({n / counts.d_key:.1%}) run with no work on the host"
             )
+
+
+def _print_called(calls: Mapping[str, Sequence[Called]], as_json: bool) -> None:
+    """Print of each device how many overloads are served in which way, and those that the host serves with the reason."""
+    if as_json:
+        rows = [{"device": d, **dataclasses.asdict(call)} for d, found in calls.items() for call in found]
+        click.echo(json.dumps(rows, indent=1))
+        return
+    for device, found in calls.items():
+        kinds = collections.Counter(call.served for call in found)
+        text = ", ".join(f"{kinds[kind]} {words}" for kind, words in _SERVED.items())
+        click.echo(f"{device}: {len(found)} overloads of 33 model families: {text} (evidence: simulated)")
+        for call in found:
+            if call.reason:
+                click.echo(f"  {call.overload} ({call.models} models), {_SERVED[call.served]}: {call.reason}")

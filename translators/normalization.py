@@ -214,13 +214,13 @@ def _others(v: torch.Tensor, dim: int) -> list[int]:
 
 @translator("aten._weight_norm_interface.default", source="Salimans and Kingma 2016")
 def weight_norm(v: torch.Tensor, g: torch.Tensor, dim: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return v scaled to the norms g along dim, and v's own norms."""
+    """Return v scaled to the norms g along dim, and v's own norms, which lie in memory as g does."""
     refuse_complex(v)
     wide = v.to(computing(v.dtype))
     norms = torch.sqrt(torch.sum(wide * wide, _others(v, dim), keepdim=True))
-    return (wide * (g.to(wide.dtype) / norms)).to(v.dtype).contiguous(), norms.to(
-        torch.float32 if v.dtype == torch.bfloat16 else v.dtype
-    )
+    kind = torch.float32 if v.dtype == torch.bfloat16 else v.dtype
+    saved = torch.empty_strided(g.shape, g.stride(), dtype=kind, device=g.device)
+    return (wide * (g.to(wide.dtype) / norms)).to(v.dtype).contiguous(), saved.copy_(norms)
 
 
 @translator("aten._weight_norm_interface_backward.default", source="derivative")
@@ -230,9 +230,9 @@ def weight_norm_backward(
     """Return the gradients of direction and size."""
     wide = computing(saved_v.dtype)
     grad, v, g, norms = (t.to(wide) for t in (grad_w, saved_v, saved_g, saved_norms))
-    inner = torch.sum(grad * v, _others(v, dim), keepdim=True)
-    grad_v = (g / norms) * (grad - v * (inner / (norms * norms)))
-    return grad_v.to(saved_v.dtype).contiguous(), (inner / norms).to(saved_g.dtype)
+    by_size, ratio = torch.sum(grad * v, _others(v, dim), keepdim=True) / norms, g / norms
+    grad_v = ratio * grad - (ratio * by_size / norms) * v  # in this order an infinity becomes NaN where ATen's does
+    return grad_v.to(saved_v.dtype).contiguous(), by_size.to(saved_g.dtype)
 
 
 @translator("aten.native_batch_norm_backward.default", source="derivative of " + _PAPER)
