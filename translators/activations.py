@@ -49,7 +49,7 @@ def hardshrink_backward(grad_out: torch.Tensor, self: torch.Tensor, lambd: Any) 
 @widened
 def softshrink(self: torch.Tensor, lambd: Any = 0.5) -> torch.Tensor:
     """Return self moved towards zero by lambd."""
-    return torch.where(self > lambd, self - lambd, torch.where(self < -lambd, self + lambd, self * 0))
+    return torch.where(self > lambd, self - lambd, torch.where(self < -lambd, self + lambd, torch.where(self != self, self, 0.0)))
 
 
 @translator("aten.softshrink_backward.default", source="derivative")
@@ -117,7 +117,7 @@ def hardsigmoid(self: torch.Tensor) -> torch.Tensor:
 @widened
 def hardsigmoid_backward(grad_output: torch.Tensor, self: torch.Tensor) -> torch.Tensor:
     """Return the gradient between -3 and 3."""
-    return torch.where((self > -3) & (self < 3), grad_output / 6, 0.0)
+    return torch.where((self > -3) & (self < 3), grad_output / 6, 0.0).to(torch.result_type(grad_output, self))
 
 
 @translator("aten.mish.default", source="Misra 2019")

@@ -254,9 +254,7 @@ def isposinf(self: torch.Tensor) -> torch.Tensor:
 
 @translator("aten.equal.default", source="definition; the answer is a Python bool, so one element is read")
 def equal(self: torch.Tensor, other: torch.Tensor) -> bool:
-    """Return whether shapes and all elements are the same."""
-    if self.dtype != other.dtype:
-        raise RuntimeError(f"Expected object of data type {self.dtype} but got data type {other.dtype} for argument #2")
+    """Return whether shapes and all elements are the same, compared in the dtype that both promote to."""
     return self.shape == other.shape and bool(torch.all(torch.eq(self, other)).item())
 
 
