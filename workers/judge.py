@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from neuron_ops.op_tests.capture.report import DOING, ON_DEVICE, Failure, Report, Request, Row, sorted_rows
+from neuron_ops.op_tests.capture.report import DOING, ON_DEVICE, Failure, Note, Report, Request, Row, sorted_rows
 from neuron_ops.op_tests.records import BadInput
 from neuron_ops.workers.lifeline import Lifeline, resolve
 from neuron_ops.workers.process import ChildProcess, Garbled, Gone, how_it_ended
@@ -63,6 +63,7 @@ class _Seen:
     versions: dict[str, str] = field(default_factory=dict)
     rows: dict[tuple[str, str | None], Row] = field(default_factory=dict)
     failure: Failure | None = None
+    notes: dict[Note, None] = field(default_factory=dict)
     done: bool = False
 
     def take(self, event: Sequence[Any]) -> None:
@@ -75,6 +76,8 @@ class _Seen:
             case ["row", dict(data)]:
                 row = Row.from_json(data)
                 self.rows[row.overload, row.dtype] = row
+            case ["note", str(text), str() | None as where]:
+                self.notes[Note(text, where)] = None
             case ["failed", dict(data)]:
                 self.failure = Failure(**data)
                 self.done = True
@@ -111,7 +114,16 @@ def _attempt(request: Request, seconds: float, memory: int) -> Report:
         how += ", which the kernel sends when memory runs out" if how == "SIGKILL" else ""
         failure = Failure(kind, seen.phase, sentence.format(doing=doing, how=how, at=at), stack, where)
     printed = words.partition(_FATAL)[0].rstrip()
-    return Report(request, seen.model, seen.inputs, seen.versions, sorted_rows(seen.rows.values()), failure, printed)
+    return Report(
+        request,
+        seen.model,
+        seen.inputs,
+        seen.versions,
+        sorted_rows(seen.rows.values()),
+        failure,
+        printed,
+        tuple(seen.notes),
+    )
 
 
 def _follow(child: ChildProcess, seen: _Seen, seconds: float, memory: int) -> tuple[str, str] | None:

@@ -20,11 +20,11 @@ EVIDENCE = (
 )
 DOING = {
     "import": "the import of the file", "construction": "the construction of the model",
-    "inputs": "the making of the inputs", "move": "the move to the device", "forward": "the forward pass",
+    "inputs": "the making of the inputs", "move": "the move to the device", "forward": "the forward pass", "call": "the call",
     "backward": "the backward pass", "optimizer step": "the optimizer step",
 }  # fmt: skip
 """The phases of a run, in order, in words."""
-ON_DEVICE = ("move", "forward", "backward", "optimizer step")
+ON_DEVICE = ("move", "forward", "call", "backward", "optimizer step")
 """The phases that need the device."""
 SYNC = "aten._local_scalar_dense.default"
 """What `.item()`, `bool()` and `int()` of a tensor call: the host waits for the device."""
@@ -66,8 +66,10 @@ def worst(routes: Iterable[CallRoute]) -> CallRoute:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to check: the absolute path of a Python file, the attribute in it or None, and how to run it.
+    """What to check: the absolute path of a file or folder, the attribute in it or None, and how to run it.
 
+    `call` says that the attribute is a function to call; `inputs` describe the arguments as --input does; `arguments`
+    are what the script sees in sys.argv; `eval` trains in eval mode; `autocast` is a dtype.
     `device` is neuron, or cpu to learn whether a failure is the device's; `grad` leaves gradients on in eval mode;
     `dtype` casts the model and its floating-point inputs.
     """
@@ -78,6 +80,20 @@ class Request:
     train: bool = False
     grad: bool = False
     dtype: str | None = None
+    call: bool = False
+    inputs: tuple[str, ...] = ()
+    arguments: tuple[str, ...] = ()
+    eval: bool = False
+    autocast: str | None = None
+    unsafe_load: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What the reader must know of how the model was run, and the line that it is about or None."""
+
+    text: str
+    where: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +185,7 @@ class Report:
     rows: tuple[Row, ...]
     failure: Failure | None = None
     printed: str = ""
+    notes: tuple[Note, ...] = ()
 
     @property
     def working(self) -> tuple[Row, ...]:
@@ -242,6 +259,7 @@ class Report:
                 "operators": len({row.overload for row in self.metadata}), "calls": sum(r.total for r in self.metadata),
             },
             "syncs": self.syncs, "rows": [row.to_json() for row in self.rows],
+            "notes": [asdict(note) for note in self.notes],
             "failure": asdict(self.failure) if self.failure else None, "printed": self.printed,
         }  # fmt: skip
 
