@@ -19,14 +19,15 @@ from neuron_ops.op_tests.capture.importing import import_folder
 from neuron_ops.op_tests.capture.inputs import Inputs, converted, describe
 from neuron_ops.op_tests.capture.offline import refuse_network
 from neuron_ops.op_tests.capture.opening import inputs_of, opened
-from neuron_ops.op_tests.capture.recorder import Places, Recorder, first_line, shown
+from neuron_ops.op_tests.capture.places import ModulePath, Origins, Places, shown
+from neuron_ops.op_tests.capture.recorder import Recorder, first_line
 from neuron_ops.op_tests.records import BadInput
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import TracebackType
 
-    from neuron_ops.op_tests.capture.report import Request, Row
+    from neuron_ops.op_tests.capture.rows import Request, Row
 
 LEARNING_RATE = 1e-4
 
@@ -48,6 +49,7 @@ class _Session:
         self.request, self.send = request, send
         self.file = Path(request.file)
         self.places = Places(import_folder(self.file)[0])
+        self.path = ModulePath()
         self.recorder: Recorder | None = None
         self._phase = "start"
 
@@ -76,7 +78,7 @@ class _Session:
             from neuron_ops.op_tests.targets import sim
 
             sim.state.serve_unsupported = True  # all problems in one run, not the first
-            self.recorder = Recorder(self.places, self._send_row)
+            self.recorder = Recorder(Origins(self.places, self.path), self._send_row)
             self.send("versions", dict(sim.Sim().build().versions))
         sys.argv = [str(self.file), *self.request.arguments]
         sys.dont_write_bytecode = True
@@ -115,7 +117,7 @@ class _Session:
         if self.recorder is not None:
             from neuron_ops.op_tests.targets import sim
 
-            sim.journal.on_entry = self.recorder
+            sim.journal.on_entry, sim.journal.measure = self.recorder, self.recorder.ruler
         if isinstance(self.model, FunctionEntry):
             self.model.device = self.request.device
         with suppress(NotImplementedError):  # exported programs keep the mode that they were exported in
@@ -141,6 +143,7 @@ class _Session:
         graded = self.request.train or self.request.grad or isinstance(self.model, FunctionEntry)
         autocast = getattr(torch, self.request.autocast) if self.request.autocast else None
         with (
+            self.path.follow(self.model),
             nullcontext() if graded else torch.no_grad(),
             torch.autocast(self.request.device, autocast) if autocast is not None else nullcontext(),
         ):
