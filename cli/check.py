@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from neuron_ops.cli.sweep import Size
 from neuron_ops.cli.target import requested
-from neuron_ops.op_tests.capture.report import DOING, EVIDENCE, SYNC, Report, plural
-from neuron_ops.op_tests.capture.rows import CallRoute, Row
+from neuron_ops.op_tests.capture.report import DOING, EVIDENCE, Report, plural
+from neuron_ops.op_tests.capture.rows import CallRoute, Row, Wait
 from neuron_ops.op_tests.records import InputFailed
 from neuron_ops.workers.judge import judge
 
@@ -147,12 +147,7 @@ def _closing_lines(report: Report) -> Sequence[str]:
             f"besides: {plural(sum(row.total for row in metadata), 'call')} of {plural(overloads, 'operator')} whose "
             "only effect is on shape or strides (listed with --all)"
         )
-    if report.syncs:
-        first = next(row.where for row in report.rows if row.overload == SYNC)
-        lines.append(
-            f"waits: the host waits {plural(report.syncs, 'time')} for a value of the device, first at "
-            f"{first or 'an unknown line'}; where code branches on it, only the side taken is listed"
-        )
+    lines += [_told(wait) for wait in report.waits]
     mode = "train mode with backward and one AdamW step" if request.train else "eval mode"
     gradients = "" if request.train else ", gradients on (forward asks for them)" if request.grad else ", no gradients"
     cast = f", cast to {request.dtype}" if request.dtype else ""
@@ -163,6 +158,17 @@ def _closing_lines(report: Report) -> Sequence[str]:
     lines.append("versions: " + ", ".join(f"{name} {value}" for name, value in report.versions.items()))
     lines.append(EVIDENCE)
     return lines
+
+
+def _told(wait: Wait) -> str:
+    """Return one place where the host waits, in words."""
+    doing = {
+        "value": "the host reads a value",
+        "copy": "a tensor is copied to the host",
+        "size": "a size follows the data",
+    }
+    steers = "; other data may lead to other operators" if wait.steers else ""
+    return f"waits: {doing[wait.kind]} at {wait.where or 'an unknown line'}, {plural(wait.calls, 'time')} ({wait.overload}){steers}"
 
 
 def _print_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

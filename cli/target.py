@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from neuron_ops.op_tests.capture.report import Request
+from neuron_ops.op_tests.capture.rows import Request
 from neuron_ops.op_tests.records import BadInput
 
 STORED = (".pt2", ".pt", ".pth", ".pkl", ".bin", ".ckpt", ".torchscript", ".ts")

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from neuron_ops.op_tests.capture.report import DOING, ON_DEVICE, Report
-from neuron_ops.op_tests.capture.rows import Failure, Note, Request, Row, sorted_rows
+from neuron_ops.op_tests.capture.rows import Failure, Note, Request, Row, Wait, WaitKind, sorted_rows
 from neuron_ops.op_tests.records import BadInput
 from neuron_ops.workers.lifeline import Lifeline, resolve
 from neuron_ops.workers.process import ChildProcess, Garbled, Gone, how_it_ended
@@ -67,6 +67,7 @@ class _Seen:
     rows: dict[Key, Row] = field(default_factory=dict)
     failure: Failure | None = None
     notes: dict[Note, None] = field(default_factory=dict)
+    waits: dict[tuple[WaitKind, str, str | None, bool], Wait] = field(default_factory=dict)
     done: bool = False
 
     def take(self, event: Sequence[Any]) -> None:
@@ -81,6 +82,9 @@ class _Seen:
                 self.rows[row.key] = row
             case ["note", str(text), str() | None as where]:
                 self.notes[Note(text, where)] = None
+            case ["wait", str(kind), str(overload), str() | None as where, int(calls), bool(steers)]:
+                wait = Wait(WaitKind(kind), overload, where, calls, steers)
+                self.waits[wait.kind, overload, where, steers] = wait
             case ["failed", dict(data)]:
                 self.failure = Failure(**data)
                 self.done = True
@@ -126,6 +130,7 @@ def _attempt(request: Request, seconds: float, memory: int) -> Report:
         failure,
         printed,
         tuple(seen.notes),
+        tuple(seen.waits.values()),
     )
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import copy
 import inspect
 import re
 from dataclasses import dataclass
+from types import FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -14,7 +16,6 @@ from neuron_ops.op_tests.records import BadInput
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from types import ModuleType
 
 _SPEC = re.compile(r"(\w+)\[([\d,\s]*)\](?:>=(-?\d+))?(?:<(-?\d+))?")
 _NAMED = re.compile(r"([A-Za-z_]\w*)\s*:\s*(.+)", re.DOTALL)
@@ -172,7 +173,8 @@ def describe(value: object) -> str:
 def converted(value: Any, change: Callable[[torch.Tensor], torch.Tensor], seen: dict[int, Any] | None = None) -> Any:
     """Return the value with every tensor changed; a tensor that occurs twice stays one tensor.
 
-    Looks into tuples, lists and dicts. Other objects that hold tensors stay as they are.
+    Looks into tuples, lists, dicts, and into the attributes of other objects (caches, batches), which are copied where
+    they hold tensors.
     """
     # Models ask `query is key`, so identity matters; `seen` also keeps the originals' ids taken.
     seen = {} if seen is None else seen
@@ -189,7 +191,44 @@ def converted(value: Any, change: Callable[[torch.Tensor], torch.Tensor], seen: 
         return type(value)(*(converted(item, change, seen) for item in value))
     if isinstance(value, (list, tuple)) and not isinstance(value, torch.Size):
         return type(value)(converted(item, change, seen) for item in value)
-    return value
+    return _with_attributes(value, change, seen)
+
+
+def _with_attributes(value: Any, change: Callable[[torch.Tensor], torch.Tensor], seen: dict[int, Any]) -> Any:
+    """Return a copy of the object with changed tensors in its attributes, or the object where there are none."""
+    if id(value) in seen:
+        return seen[id(value)]
+    held = _attributes(value)
+    if not _holds_tensor(held, set()):
+        return value
+    seen[id(value)] = moved = copy.copy(value)
+    seen[id(moved)] = moved  # objects may refer to each other; this one also keeps the original's id taken
+    moved.__dict__.update({name: converted(item, change, seen) for name, item in held.items()})
+    return moved
+
+
+def _attributes(value: Any) -> dict[str, Any]:
+    """Return the attributes of an object that is data: not of types, modules and functions."""
+    if isinstance(value, (type, ModuleType, FunctionType, MethodType, torch.nn.Module)):
+        return {}
+    held = getattr(value, "__dict__", None)
+    return held if isinstance(held, dict) else {}
+
+
+def _holds_tensor(value: Any, seen: set[int]) -> bool:
+    if isinstance(value, torch.Tensor):
+        return True
+    if id(value) in seen:
+        return False
+    seen.add(id(value))
+    inner = (
+        value.values()
+        if isinstance(value, dict)
+        else value
+        if isinstance(value, (list, tuple))
+        else _attributes(value).values()
+    )
+    return any(_holds_tensor(item, seen) for item in inner)
 
 
 def _rebuilt(original: dict[Any, Any], items: dict[Any, Any]) -> Any:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     import torch
-    from neuron_ops.op_tests.capture.report import Request
+    from neuron_ops.op_tests.capture.rows import Request
 
 
 @dataclass(frozen=True, slots=True)

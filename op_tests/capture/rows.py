@@ -78,6 +78,29 @@ class Note:
     where: str | None = None
 
 
+class WaitKind(StrEnum):
+    """Why the host has to wait for the device."""
+
+    VALUE = "value"
+    COPY = "copy"
+    SIZE = "size"
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Calls on one line for which the host needs data of the device.
+
+    A value is read (`.item()`, `bool()`), a tensor is copied to the host (`.tolist()`, `.cpu()`) or a result's size
+    follows the data (`nonzero()`, masks). `steers` says that other data may lead to other operators.
+    """
+
+    kind: WaitKind
+    overload: str
+    where: str | None
+    calls: int
+    steers: bool
+
+
 @dataclass(frozen=True, slots=True)
 class PartOfRow:
     """An operator below a composite that is not native, how often it was called, and the bytes it read and wrote."""

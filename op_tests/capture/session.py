@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import torch
+from neuron_ops.op_tests.capture.autocasts import watch_autocast
 from neuron_ops.op_tests.capture.causes import explanation
 from neuron_ops.op_tests.capture.entries import FunctionEntry
 from neuron_ops.op_tests.capture.importing import import_folder
@@ -21,13 +22,16 @@ from neuron_ops.op_tests.capture.offline import refuse_network
 from neuron_ops.op_tests.capture.opening import inputs_of, opened
 from neuron_ops.op_tests.capture.places import ModulePath, Origins, Places, shown
 from neuron_ops.op_tests.capture.recorder import Recorder, first_line
+from neuron_ops.op_tests.capture.waits import Waits
 from neuron_ops.op_tests.records import BadInput
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import TracebackType
 
-    from neuron_ops.op_tests.capture.rows import Request, Row
+    from neuron_ops.op_tests.capture.measure import Ruler
+    from neuron_ops.op_tests.capture.rows import Request, Row, Wait
+    from neuron_ops.op_tests.targets.sim.journal import Entry
 
 LEARNING_RATE = 1e-4
 
@@ -83,6 +87,10 @@ class _Session:
         sys.argv = [str(self.file), *self.request.arguments]
         sys.dont_write_bytecode = True
         refuse_network()
+        watch_autocast(self._told)
+
+    def _told(self, text: str) -> None:
+        self.send("note", text, self.places.here())
 
     def load(self) -> Inputs:
         """Import the file, build model and inputs, and return the inputs as the model will get them."""
@@ -114,9 +122,9 @@ class _Session:
     def _moved(self, inputs: Inputs) -> Inputs:
         """Move the model and return the moved inputs, cast where asked; what that calls is not part of the report."""
         self._enter("move")
-        if self.recorder is not None:
-            from neuron_ops.op_tests.targets import sim
+        from neuron_ops.op_tests.targets import sim
 
+        if self.recorder is not None:
             sim.journal.on_entry, sim.journal.measure = self.recorder, self.recorder.ruler
         if isinstance(self.model, FunctionEntry):
             self.model.device = self.request.device
@@ -135,7 +143,18 @@ class _Session:
         moved = Inputs(converted(inputs.args, change, seen), converted(dict(inputs.kwargs), change, seen))
         if self.recorder is not None:
             self.recorder.start()
+            sim.journal.measure = self._watched(self.recorder.ruler)
         return moved
+
+    def _watched(self, ruler: Ruler) -> Callable[..., object]:
+        """Return a measure that also sees where the host waits for the device."""
+        waits = Waits(self.places, self._send_wait)
+
+        def measure(entry: Entry, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> object:
+            waits.take(entry.overload, args)
+            return ruler(entry, args, kwargs, out)
+
+        return measure
 
     def run(self, inputs: Inputs) -> None:
         """Call the model, and with `train` its backward and one step of AdamW."""
@@ -174,6 +193,9 @@ class _Session:
         if self.recorder is not None:
             self.recorder.phase = phase
         self.send("phase", phase)
+
+    def _send_wait(self, wait: Wait) -> None:
+        self.send("wait", wait.kind, wait.overload, wait.where, wait.calls, wait.steers)
 
     def _send_row(self, row: Row) -> None:
         self.send("row", row.to_json())
