@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 import torch
 from neuron_ops.op_tests.capture.autocasts import watch_autocast
 from neuron_ops.op_tests.capture.causes import explanation
-from neuron_ops.op_tests.capture.entries import FunctionEntry
+from neuron_ops.op_tests.capture.entries import FunctionEntry, kind_of, on_device
 from neuron_ops.op_tests.capture.importing import import_folder
 from neuron_ops.op_tests.capture.inputs import Inputs, converted, describe
 from neuron_ops.op_tests.capture.offline import refuse_network
@@ -107,7 +107,9 @@ class _Session:
         self.model: torch.nn.Module = getattr(built, "_orig_mod", built)  # of torch.compile: eager dispatch is judged
         if "torch._dynamo" in sys.modules:
             torch.compiler.set_stance("force_eager")
-        self.send("model", f"{candidate.name} ({type(self.model).__name__})")
+        self.send("model", f"{candidate.name} ({kind_of(self.model)})")
+        if self.request.lengths_on_host:
+            self.send("note", "lengths of packed sequences stayed on the CPU, where torch wants them", None)
         if target.note is not None:
             self.send("note", target.note, None)
         self._enter("inputs")
@@ -133,9 +135,11 @@ class _Session:
         dtype = getattr(torch, self.request.dtype) if self.request.dtype else None
         if dtype is not None:
             self.model.to(dtype)
-        self.model.to(self.request.device)
+        self.model = on_device(self.model, self.request.device)
 
         def change(tensor: torch.Tensor) -> torch.Tensor:
+            if self.request.lengths_on_host and tensor.dtype == torch.int64 and tensor.dim() == 1:
+                return tensor
             to = dtype if dtype is not None and tensor.is_floating_point() else tensor.dtype
             return tensor.detach().to(self.request.device, to).requires_grad_(tensor.requires_grad)
 
@@ -211,7 +215,7 @@ class _Session:
         if isinstance(error, SystemExit):
             kind, message = "exited", f"the code called sys.exit({'' if error.code is None else repr(error.code)})"
         where, text = self._blame_lines(error)
-        cause = explanation(error, self._own_modules())
+        cause = explanation(error, import_folder(self.file)[0])
         if cause is not None:
             message, text = cause, ""  # a stack says nothing more than the line
         self.send(
@@ -221,9 +225,6 @@ class _Session:
                 "operator": operator,
             },
         )  # fmt: skip
-
-    def _own_modules(self) -> set[str]:
-        return {path.stem for path in import_folder(self.file)[0].iterdir()}
 
     def _blame_lines(self, error: BaseException) -> tuple[str | None, str]:
         """Return ``file:line`` of the user's innermost frame, and the traceback without our and torch's frames."""
