@@ -77,6 +77,7 @@ class _Seen:
     failure: Failure | None = None
     notes: dict[Note, None] = field(default_factory=dict)
     waits: dict[tuple[WaitKind, str, str | None, bool], Wait] = field(default_factory=dict)
+    as_is: bool = False
     done: bool = False
 
     def take(self, event: Sequence[Any]) -> None:
@@ -101,6 +102,8 @@ class _Seen:
                 self.done = True
             case ["bad", str(sentence)]:
                 raise BadInput(sentence)
+            case ["as_is"]:
+                self.as_is = True
             case ["ready"]:
                 pass
             case _:

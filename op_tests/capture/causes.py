@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import traceback
 from pathlib import Path
 
 from neuron_ops.op_tests.capture.offline import chain, wanted_network
@@ -37,6 +38,8 @@ def explanation(error: BaseException, folder: Path) -> str | None:
     for one in chain(error):
         if isinstance(one, ModuleNotFoundError) and one.name and one.name.partition(".")[0] not in own_modules:
             return _missing(one.name)
+        if isinstance(one, SystemExit):
+            return _left(one)
         if _CUDA.search(str(one)):
             return (
                 "it asks for a CUDA device, and a check has none; take the device from an argument or from the inputs, or "
@@ -63,6 +66,21 @@ def explanation(error: BaseException, folder: Path) -> str | None:
             "random weights, or from files on this disk"
         )
     return None
+
+
+def _left(error: SystemExit) -> str:
+    """Return what to do about code that ends its process."""
+    frames = traceback.extract_tb(error.__traceback__)
+    if any(Path(frame.filename).name == "argparse.py" for frame in frames):
+        return (
+            "it reads the command line and misses arguments there; give them after --, such as "
+            "`neuron-ops check FILE.py -- --width 5`"
+        )
+    code = "" if error.code is None else repr(error.code)
+    return (
+        f"the code called sys.exit({code}), so nothing was judged; a check imports the file, so put what ends the process "
+        'under `if __name__ == "__main__"`'
+    )
 
 
 def first_words(error: BaseException) -> str:

@@ -104,10 +104,12 @@ class _Session:
                 f"{candidate.name} in {self.file} returns a {type(built).__name__}; expected an nn.Module; return the "
                 f"model, or have {candidate.name} called with --call {candidate.name}"
             )
-        self.model: torch.nn.Module = getattr(built, "_orig_mod", built)  # of torch.compile: eager dispatch is judged
+        self.model = self._unwrapped(built)
         if "torch._dynamo" in sys.modules:
             torch.compiler.set_stance("force_eager")
         self.send("model", f"{candidate.name} ({kind_of(self.model)})")
+        if isinstance(self.model, FunctionEntry):
+            self.send("as_is")
         if self.request.lengths_on_host:
             self.send("note", "lengths of packed sequences stayed on the CPU, where torch wants them", None)
         if target.note is not None:
@@ -120,6 +122,14 @@ class _Session:
             with torch.no_grad():  # lazy modules take their sizes from a first call, which moving them would spoil
                 self.model(*inputs.args, **inputs.kwargs)
         return self._moved(inputs)
+
+    def _unwrapped(self, built: torch.nn.Module) -> torch.nn.Module:
+        """Return the model without wrappers that hide what runs: torch.compile's, and those for several devices."""
+        built = getattr(built, "_orig_mod", built)
+        if isinstance(built, torch.nn.DataParallel):
+            self.send("note", "DataParallel spreads work over CUDA devices; the module inside was run", None)
+            return built.module
+        return built
 
     def _moved(self, inputs: Inputs) -> Inputs:
         """Move the model and return the moved inputs, cast where asked; what that calls is not part of the report."""
@@ -213,7 +223,7 @@ class _Session:
             self.recorder.flush()
         kind, message = "raised", first_line(error)
         if isinstance(error, SystemExit):
-            kind, message = "exited", f"the code called sys.exit({'' if error.code is None else repr(error.code)})"
+            kind = "exited"
         where, text = self._blame_lines(error)
         cause = explanation(error, import_folder(self.file)[0])
         if cause is not None:
