@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from neuron_ops.cli.main import run
+from neuron_ops.op_tests.capture.assessment import assess
 from neuron_ops.op_tests.capture.loading import Inputs, converted, describe, find_inputs, find_model, import_folder
 from neuron_ops.op_tests.capture.places import Places
 from neuron_ops.op_tests.capture.report import Report
@@ -87,7 +88,7 @@ def test_fallbacks_are_findings_where_the_user_says_so(capsys):
     code, out, err = check(capsys, MODELS / "cnn.py", "--fail-on", "fallback")
     assert code == 1
     assert "6 of 8 operators run natively on the simulated device, 2 fall back to the host CPU" in out
-    assert "C  aten.native_batch_norm.default" in out
+    assert "  C  aten.native_batch_norm.default in float32 falls back to the host CPU (unimplemented); 2 calls" in out
     assert out.index("native_batch_norm") < out.index("aten.convolution.default")
     assert "complete for this input" in out
     assert "nothing of device numerics, speed or memory" in out
@@ -433,7 +434,7 @@ def test_an_operator_counts_once_at_its_worst_dtype():
         "work on the host CPU."
     )
     assert (found.rows[0].overload, found.rows[0].dtype) == ("aten.mul.Tensor", "complex64")
-    assert [found.found(level) for level in ("never", "unsupported", "fallback")] == [False, False, True]
+    assert [assess(found, ()).found(level) for level in ("never", "unsupported", "fallback")] == [False, False, True]
 
 
 def test_a_row_survives_the_pipe():
@@ -452,5 +453,5 @@ def test_verdicts():
     assert report(native, failure=stopped).verdict.endswith("so other operators may follow.")
     device = Failure("raised", "forward", "refused", device_only=True)
     assert report(native, failure=device).verdict.endswith("the model would not run as it is.")
-    assert report(native, failure=device).found("unsupported")
+    assert assess(report(native, failure=device), ()).found("unsupported")
     assert report().verdict.endswith("nothing was called on the device.")
