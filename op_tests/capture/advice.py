@@ -41,7 +41,7 @@ class Advice:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A row of data/advice.toml: which calls it is about, and what it says of them."""
+    """A row of advice.toml: which calls it is about, and what it says of them."""
 
     overloads: tuple[str, ...]
     kind: str
@@ -67,8 +67,8 @@ class Rule:
 
 @functools.cache
 def shipped_rules() -> tuple[Rule, ...]:
-    """Return the rules of data/advice.toml; raises TypeError for a row with an unknown key."""
-    text = importlib.resources.files("neuron_ops.op_tests").joinpath("data/advice.toml").read_text("utf-8")
+    """Return the rules of advice.toml; raises TypeError for a row with an unknown key."""
+    text = importlib.resources.files("neuron_ops.op_tests.capture").joinpath("advice.toml").read_text("utf-8")
     return tuple(Rule(**_tuples(row)) for row in tomllib.loads(text)["rule"])
 
 

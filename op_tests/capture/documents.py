@@ -57,7 +57,7 @@ def to_html(assessment: Assessment) -> str:
     rest = "\n".join(
         "<tr>" + "".join(f"<td>{html.escape(str(cell))}" for cell in line[1:]) for line in on_device(_rest(assessment))
     )
-    page = importlib.resources.files("neuron_ops.op_tests").joinpath("data/check_report.html").read_text("utf-8")
+    page = importlib.resources.files("neuron_ops.op_tests.capture").joinpath("page.html").read_text("utf-8")
     places = "\n".join(_place(place, found) for place, found in by_place(assessment.findings).items())
     return Template(page).substitute(
         title=html.escape(report.model or report.request.file), verdict=html.escape(report.verdict), small=small, rest=rest,
@@ -79,7 +79,12 @@ def _cell(text: str) -> str:
 
 def _row(finding: Finding) -> str:
     where = finding.row.where or f"in {finding.row.phase}"
-    where = f"`{where}`" + (f" {_cell(finding.module)}" if finding.module else "")
+    where = (
+        "`"
+        + where.replace("|", "\\|").replace("`", "'")
+        + "`"
+        + (f" {_cell(finding.module)}" if finding.module else "")
+    )
     advice = "<br>".join(f"{_cell(a.text)} ({_cell(a.evidence)})" for a in finding.judged[0].advice)
     return f"| {where} | **{_WORDS[finding.kind]}**: {_cell(finding_text(finding))} | {advice} |"
 

@@ -33,7 +33,9 @@ def seconds_text(number: float) -> str:
         return f"{number * 1e6:.0f} µs"
     if number < 1:
         return f"{number * 1e3:.2g} ms" if number < 0.1 else f"{number * 1e3:.0f} ms"
-    return f"{number:.1f} s" if number < 90 else f"{number / 60:.0f} min"
+    if number < 10:
+        return f"{number:.1f} s"
+    return f"{number:.0f} s" if number < 120 else f"{number / 60:.0f} min"
 
 
 def _share(part: int, whole: int) -> str:
