@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from neuron_ops.cli.main import run
+from neuron_ops.op_tests.capture.assessment import assess
 from neuron_ops.op_tests.capture.finding import find_model
 from neuron_ops.op_tests.capture.importing import import_folder
 from neuron_ops.op_tests.capture.inputs import Inputs, converted, describe, given_inputs, missing_inputs
@@ -89,7 +90,7 @@ def test_fallbacks_are_findings_where_the_user_says_so(capsys):
     code, out, err = check(capsys, MODELS / "cnn.py", "--fail-on", "fallback")
     assert code == 1
     assert "6 of 8 operators run natively on the simulated device, 2 fall back to the host CPU" in out
-    assert "C  aten.native_batch_norm.default" in out
+    assert "  C  aten.native_batch_norm.default in float32 falls back to the host CPU (unimplemented); 2 calls" in out
     assert out.index("native_batch_norm") < out.index("aten.convolution.default")
     assert "complete for this input" in out
     assert "nothing of device numerics, speed or memory" in out
@@ -132,7 +133,9 @@ def test_a_gpt_takes_the_attention_of_the_device(capsys):
 def test_training_in_bfloat16_lists_backward_and_optimizer(capsys):
     _, report, rows, _ = check_json(capsys, MODELS / "gpt.py", "--train", "--dtype", "bfloat16")
     assert report["complete_for_this_input"] is True
-    assert report["mode"] == {"train": True, "gradients": True, "dtype": "bfloat16"}
+    assert report["mode"] == {
+        "train": True, "eval": False, "as_is": False, "gradients": True, "dtype": "bfloat16", "autocast": None,
+    }  # fmt: skip
     backward = rows["aten._scaled_dot_product_fused_attention_overrideable_backward.default"]
     assert (backward["dtypes"][0], backward["phase"]) == ("bfloat16", "backward")
     assert {row["phase"] for row in report["operators"]} == {"forward", "backward", "optimizer step"}
@@ -435,7 +438,7 @@ def test_an_operator_counts_once_at_its_worst_dtype():
         "work on the host CPU."
     )
     assert (found.rows[0].overload, found.rows[0].dtype) == ("aten.mul.Tensor", "complex64")
-    assert [found.found(level) for level in ("never", "unsupported", "fallback")] == [False, False, True]
+    assert [assess(found, ()).found(level) for level in ("never", "unsupported", "fallback")] == [False, False, True]
 
 
 def test_a_row_survives_the_pipe():
@@ -454,5 +457,5 @@ def test_verdicts():
     assert report(native, failure=stopped).verdict.endswith("so other operators may follow.")
     device = Failure("raised", "forward", "refused", device_only=True)
     assert report(native, failure=device).verdict.endswith("the model would not run as it is.")
-    assert report(native, failure=device).found("unsupported")
+    assert assess(report(native, failure=device), ()).found("unsupported")
     assert report().verdict.endswith("nothing was called on the device.")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from neuron_ops.op_tests.capture.rows import Key
 
-_SECOND_TRIES: tuple[tuple[str, dict[str, bool]], ...] = (
+_SECOND_TRIES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("does not require grad", {"grad": True}),  # forward takes gradients itself: no_grad, which is ours, broke it
     ("should be a 1D CPU int64 tensor", {"lengths_on_host": True}),  # of packed sequences: moving them all is ours too
 )
@@ -98,14 +98,10 @@ class _Seen:
             case ["failed", dict(data)]:
                 self.failure = Failure(**data)
                 self.done = True
-            case ["done"]:
-                self.done = True
             case ["bad", str(sentence)]:
                 raise BadInput(sentence)
-            case ["as_is"]:
-                self.as_is = True
-            case ["ready"]:
-                pass
+            case ["ready" | "as_is" | "done" as name]:
+                self.as_is, self.done = self.as_is or name == "as_is", name == "done"
             case _:
                 raise Garbled
 

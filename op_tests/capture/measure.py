@@ -53,14 +53,14 @@ def measure(overload: str, args: tuple[Any, ...], kwargs: dict[str, Any], out: A
     for value in (*args, *kwargs.values()):
         found = [_name(tensor.dtype) for tensor in _tensors(value)]
         dtypes.extend(dict.fromkeys(found) if isinstance(value, (list, tuple)) else found)
-    if not dtypes and isinstance(kwargs.get("dtype"), torch.dtype):
-        dtypes.append(_name(kwargs["dtype"]))
+    if not dtypes:  # a factory
+        dtypes.extend(dict.fromkeys(_name(tensor.dtype) for tensor in _tensors(out)))
     tensors = list(_tensors((args, kwargs)))
     text = repr((overload, _static(args), _static(kwargs)))
     return Measured(
         tuple(dtypes),
         tuple(tuple(map(int, tensor.shape)) for tensor in tensors),
-        sum(map(_bytes, tensors)),
+        sum(map(_bytes, _tensors((args, {k: v for k, v in kwargs.items() if k not in _outs(overload)})))),
         sum(map(_bytes, _tensors(out))),
         _flops(overload, args, kwargs, out),
         hashlib.blake2b(text.encode(), digest_size=6).hexdigest(),
@@ -98,6 +98,15 @@ def _static(value: Any) -> Any:
 
 
 @functools.cache
+def _outs(overload: str) -> frozenset[str]:
+    """Return the keyword arguments that a call only writes: what they hold before need not be read."""
+    namespace, packet, name = overload.split(".", 2)
+    op = getattr(getattr(getattr(torch.ops, namespace), packet, None), name, None)
+    arguments = () if op is None else op._schema.arguments
+    return frozenset(a.name for a in arguments if a.kwarg_only and a.alias_info is not None and a.alias_info.is_write)
+
+
+@functools.cache
 def _formula(overload: str) -> Any:
     """Return torch's own count for an overload's packet, or None where it counts nothing."""
     from torch.utils.flop_counter import flop_registry
@@ -111,6 +120,8 @@ def _flops(overload: str, args: tuple[Any, ...], kwargs: dict[str, Any], out: An
         return 0
     if overload == "aten.linear.default":  # torch counts it by its parts, and here it has none
         return 2 * int(args[0].numel()) * int(args[1].shape[0])
+    if overload == "aten.linear_backward.default":  # the gradients of input and weight, where they are asked for
+        return 2 * int(args[0].numel()) * int(args[2].shape[0]) * sum(map(bool, args[3][:2]))
     if overload.startswith("aten._scaled_dot_product_"):
         backward = "_backward" in overload
         query, key, value = args[1:4] if backward else args[:3]

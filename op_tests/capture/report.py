@@ -94,13 +94,6 @@ class Report:
         """Return whether the rows are all that the model calls: it ran to its end and no data steered it."""
         return self.failure is None and not any(wait.steers for wait in self.waits)
 
-    def found(self, fail_on: str) -> bool:
-        """Return whether there is a finding at or above `fail_on`: unsupported, fallback or never."""
-        if fail_on == "never":
-            return False
-        levels = {CallRoute.ERROR, CallRoute.UNSUPPORTED} | ({CallRoute.FALLBACK} if fail_on == "fallback" else set())
-        return self.failure is not None or any(row.route in levels for row in self.working)
-
     @property
     def verdict(self) -> str:
         """Return the sentence that answers the question, with its denominator."""

@@ -122,8 +122,8 @@ Key: TypeAlias = "tuple[str, tuple[str, ...], str, str | None, str | None]"
 class Row:
     """One overload with its dtypes, called in one phase from one line of the user's and one module of the model.
 
-    `dtypes` are those of all tensor arguments in order (a list of tensors gives each of its dtypes once; a factory its
-    dtype argument). `calls` counts the calls by route; `reason` is that of the first fallback; `parts` are what is not
+    `dtypes` are those of all tensor arguments in order (a list of tensors gives each of its dtypes once; a factory that
+    of its result). `calls` counts the calls by route; `reason` is that of the first fallback; `parts` are what is not
     native below a composite. `where` is ``file:line`` in the user's code, or in a package where no frame of theirs was
     on the stack; in backward it is the line of the forward call. `module` is a path such as ``encoder.layers.0.attn``,
     None outside the model's parts. `shapes` are those of the first call's tensor arguments. `bytes_in` and `bytes_out`

@@ -10,7 +10,7 @@ import sys
 import traceback
 from contextlib import nullcontext, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import torch
 from neuron_ops.op_tests.capture.autocasts import watch_autocast
@@ -125,10 +125,10 @@ class _Session:
 
     def _unwrapped(self, built: torch.nn.Module) -> torch.nn.Module:
         """Return the model without wrappers that hide what runs: torch.compile's, and those for several devices."""
-        built = getattr(built, "_orig_mod", built)
+        built = cast("torch.nn.Module", getattr(built, "_orig_mod", built))
         if isinstance(built, torch.nn.DataParallel):
             self.send("note", "DataParallel spreads work over CUDA devices; the module inside was run", None)
-            return built.module
+            return cast("torch.nn.Module", built.module)
         return built
 
     def _moved(self, inputs: Inputs) -> Inputs:
