@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from neuron_ops.cli.check_text import print_assessment
 from neuron_ops.cli.stored import stored_results
 from neuron_ops.cli.sweep import Size
+from neuron_ops.cli.target import requested
 from neuron_ops.op_tests.capture.assessment import assess
 from neuron_ops.op_tests.capture.documents import to_html, to_markdown
 from neuron_ops.op_tests.capture.evidence import read_catalogue_file
 from neuron_ops.op_tests.capture.report import DOING, Report
-from neuron_ops.op_tests.capture.rows import Request
 from neuron_ops.op_tests.capture.sarif import repository, to_sarif
 from neuron_ops.op_tests.records import BadInput, InputFailed
 from neuron_ops.workers.judge import judge
@@ -24,14 +24,27 @@ if TYPE_CHECKING:
 
     from neuron_ops.op_tests.capture.assessment import Assessment
 
+_FORMATS = ("json", "sarif", "markdown", "html")
+
 
 @click.command()
 @click.argument("model", metavar="FILE[:ATTR]")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGUMENT...]")
+@click.option("--call", "function", metavar="NAME", help="Call this function with the inputs, in place of a model.")
+@click.option(
+    "--input", "inputs", multiple=True, metavar="NAME:DTYPE[SIZES]",
+    help="One argument of the model, such as x:float32[1,3,224,224] or ids:int64[1,16]<1000; repeat for more.",
+)  # fmt: skip
 @click.option("--train", is_flag=True, help="Run in train mode, with backward and one step of AdamW.")
 @click.option(
     "--dtype", type=click.Choice(["float32", "bfloat16", "float16"]),
     help="Cast the model and its floating-point inputs first.",
 )  # fmt: skip
+@click.option("--eval", "evaluate", is_flag=True, help="With --train: keep eval mode (no dropout, fixed batch norms).")
+@click.option(
+    "--autocast", type=click.Choice(["bfloat16", "float16"]), help="Run forward under autocast of the device."
+)
+@click.option("--unsafe-load", is_flag=True, help="Unpickle a whole model, which runs code in the file.")
 @click.option(
     "--fail-on", type=click.Choice(["unsupported", "wrong", "fallback", "unknown", "never"]), default="unsupported",
     show_default=True, help="Exit with 1 when an operator is of this kind or worse; unsupported is worst.",
@@ -51,38 +64,41 @@ if TYPE_CHECKING:
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print Markdown, for a pull request.")
 @click.option("--html", "as_html", is_flag=True, help="Print one HTML page.")
 def check(
-    model: str, train: bool, dtype: str | None, fail_on: str, timeout: float, memory: int, show_all: bool,
-    catalogue: Path | None, db: str | None, **formats: bool,
+    model: str, fail_on: str, timeout: float, memory: int, show_all: bool, catalogue: Path | None, db: str | None,
+    **options: Any,
 ) -> int:  # fmt: skip
     """Judge how a model would be served on the device.
 
-    FILE.py holds the model: an nn.Module, a function build_model() or an nn.Module class; FILE.py:NAME names one of
-    several. The file also says what to call it with: `example_inputs` (a tensor, a tuple of arguments or a dict of
-    keyword arguments) or a function `get_inputs()`. The file runs in a child process on a simulated device; blocks
-    under `if __name__ == "__main__"` do not run.
+    FILE.py holds the model: an nn.Module, a function build_model() or an nn.Module class; FILE.py:NAME or
+    package.module:NAME names one of several, or a function to call. Programs of torch.export.save and torch.jit.save
+    and the config.json of a Hugging Face model, or its folder, need no Python file.
 
-    Example: neuron-ops check mymodel.py:Net --fail-on fallback
+    The file also says what to call the model with: `example_inputs` (a tensor, a tuple of arguments or a dict of keyword
+    arguments) or a function `get_inputs()`; --input says it from outside, and without either the inputs are guessed where
+    the first layer tells them. It all runs in a child process on a simulated device without a network. Blocks under
+    `if __name__ == "__main__"` do not run, unless the file has no model and arguments follow --: then the script runs.
+
+    Example: neuron-ops check mymodel.py:Net --input 'x:float32[1,3,224,224]' --fail-on fallback
     """
-    file, attribute = _split(model)
-    format_ = _format(formats)
+    format_ = _format({name: options.pop(f"as_{name}") for name in _FORMATS})
+    request = requested(model, **options)
     named = None if catalogue is None else [read_catalogue_file(catalogue)]
-    request = Request(str(file), attribute, train=train, dtype=dtype)
     report = judge(request, seconds=timeout, memory=memory)
     assessment = assess(report, stored_results(db, {row.overload for row in report.rows}) if named is None else named)
     if format_ == "text":
         print_assessment(assessment, show_all=show_all)
     else:
-        click.echo(_text(assessment, format_, file), nl=format_ != "markdown")
+        click.echo(_text(assessment, format_, Path(request.file)), nl=format_ != "markdown")
     if report.failure is not None and not report.failure.device_only:
         raise InputFailed(_failure_text(report))
     if report.printed and format_ == "text":
-        click.echo(f"\nprinted by {file.name}:\n{report.printed}", err=True)
+        click.echo(f"\nprinted by {Path(request.file).name}:\n{report.printed}", err=True)
     return int(assessment.found(fail_on))
 
 
 def _format(formats: Mapping[str, bool]) -> str:
     """Return the name of the one format that was asked for, else ``text``; raises BadInput for two."""
-    asked = [name.removeprefix("as_") for name, chosen in formats.items() if chosen]
+    asked = [name for name, chosen in formats.items() if chosen]
     if len(asked) > 1:
         raise BadInput(
             f"--{asked[0]} and --{asked[1]} both say what to print; expected one of them; run the check once for each"
@@ -96,26 +112,6 @@ def _text(assessment: Assessment, format_: str, file: Path) -> str:
     if format_ == "sarif":
         return json.dumps(to_sarif(assessment, repository(file)), ensure_ascii=False)
     return to_markdown(assessment) if format_ == "markdown" else to_html(assessment)
-
-
-def _split(text: str) -> tuple[Path, str | None]:
-    """Return the absolute path and the attribute of ``FILE.py[:ATTR]``; raises BadInput."""
-    path, attribute = text, None
-    if not Path(text).exists() and ":" in text:
-        path, _, attribute = text.rpartition(":")
-    file = Path(path).absolute()
-    if not file.exists():
-        raise BadInput(f"there is no file {path!r}; expected a Python file; check the path")
-    if not file.is_file() or file.suffix != ".py":
-        what = "a file that is not Python" if file.is_file() else "no file"
-        raise BadInput(
-            f"{path!r} is {what}; expected FILE.py or FILE.py:NAME; write a Python file that loads or builds the model"
-        )
-    if attribute is not None and not all(part.isidentifier() for part in attribute.split(".")):
-        raise BadInput(
-            f"{attribute!r} is no name in a Python file; expected FILE.py:NAME, such as {path}:Net; write one"
-        )
-    return file, attribute
 
 
 def _failure_text(report: Report) -> str:

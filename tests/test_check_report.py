@@ -24,7 +24,7 @@ from neuron_ops.op_tests.capture.evidence import (
 from neuron_ops.op_tests.capture.price import price, traffic
 from neuron_ops.op_tests.capture.prose import bytes_text, seconds_text
 from neuron_ops.op_tests.capture.report import SYNC, Report
-from neuron_ops.op_tests.capture.rows import CallRoute, Failure, PartOfRow, Request, Row, sorted_rows
+from neuron_ops.op_tests.capture.rows import CallRoute, Failure, PartOfRow, Request, Row, Wait, WaitKind, sorted_rows
 from neuron_ops.op_tests.capture.sarif import repository, to_sarif
 from neuron_ops.op_tests.records import BadInput, Evidence, Status
 
@@ -274,7 +274,8 @@ def test_the_price_adds_up_what_fallbacks_move():
     again = row("aten.mm.default", route="NATIVE", where="m.py:2", signatures=("a" * 12,))
     wait = row(SYNC, route="NATIVE", count=4, signatures=("c" * 12,))
     view = row("aten.view.default", route="METADATA", count=50)
-    told = price([whole, composite, half, native, again, wait, view])
+    waits = [Wait(WaitKind.VALUE, SYNC, "m.py:1", 3, True), Wait(WaitKind.COPY, "aten.copy_.default", None, 1, False)]
+    told = price([whole, composite, half, native, again, wait, view], waits)
     assert (told.calls, told.host_calls, told.flops, told.host_flops) == (13, 5, 100, 35)
     assert (told.trips, told.bytes_to_host, told.bytes_to_device, told.syncs) == (5, 344, 112, 4)
     assert (told.compilations, told.compile_seconds) == (2, (2.8, 10.2))

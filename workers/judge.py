@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from neuron_ops.op_tests.capture.report import DOING, ON_DEVICE, Report
-from neuron_ops.op_tests.capture.rows import Failure, Request, Row, sorted_rows
+from neuron_ops.op_tests.capture.rows import Failure, Note, Request, Row, Wait, WaitKind, sorted_rows
 from neuron_ops.op_tests.records import BadInput
 from neuron_ops.workers.lifeline import Lifeline, resolve
 from neuron_ops.workers.process import ChildProcess, Garbled, Gone, how_it_ended
@@ -66,6 +66,8 @@ class _Seen:
     versions: dict[str, str] = field(default_factory=dict)
     rows: dict[Key, Row] = field(default_factory=dict)
     failure: Failure | None = None
+    notes: dict[Note, None] = field(default_factory=dict)
+    waits: dict[tuple[WaitKind, str, str | None, bool], Wait] = field(default_factory=dict)
     done: bool = False
 
     def take(self, event: Sequence[Any]) -> None:
@@ -78,6 +80,11 @@ class _Seen:
             case ["row", dict(data)]:
                 row = Row.from_json(data)
                 self.rows[row.key] = row
+            case ["note", str(text), str() | None as where]:
+                self.notes[Note(text, where)] = None
+            case ["wait", str(kind), str(overload), str() | None as where, int(calls), bool(steers)]:
+                wait = Wait(WaitKind(kind), overload, where, calls, steers)
+                self.waits[wait.kind, overload, where, steers] = wait
             case ["failed", dict(data)]:
                 self.failure = Failure(**data)
                 self.done = True
@@ -114,7 +121,17 @@ def _attempt(request: Request, seconds: float, memory: int) -> Report:
         how += ", which the kernel sends when memory runs out" if how == "SIGKILL" else ""
         failure = Failure(kind, seen.phase, sentence.format(doing=doing, how=how, at=at), stack, where)
     printed = words.partition(_FATAL)[0].rstrip()
-    return Report(request, seen.model, seen.inputs, seen.versions, sorted_rows(seen.rows.values()), failure, printed)
+    return Report(
+        request,
+        seen.model,
+        seen.inputs,
+        seen.versions,
+        sorted_rows(seen.rows.values()),
+        failure,
+        printed,
+        tuple(seen.notes),
+        tuple(seen.waits.values()),
+    )
 
 
 def _follow(child: ChildProcess, seen: _Seen, seconds: float, memory: int) -> tuple[str, str] | None:

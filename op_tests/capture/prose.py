@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from neuron_ops.op_tests.capture.assessment import folded
 from neuron_ops.op_tests.capture.evidence import Closeness
-from neuron_ops.op_tests.capture.report import EVIDENCE, SYNC, plural
+from neuron_ops.op_tests.capture.report import EVIDENCE, plural
 from neuron_ops.op_tests.capture.rows import CallRoute
 
 if TYPE_CHECKING:
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from neuron_ops.op_tests.capture.assessment import Assessment, Finding, Judged
     from neuron_ops.op_tests.capture.price import Price
     from neuron_ops.op_tests.capture.report import Report
+    from neuron_ops.op_tests.capture.rows import Wait
 
 
 def bytes_text(number: int) -> str:
@@ -68,14 +69,17 @@ def mode_lines(report: Report) -> list[str]:
     gradients = "" if request.train else ", gradients on (forward asks for them)" if request.grad else ", no gradients"
     cast = f", cast to {request.dtype}" if request.dtype else ""
     done = "complete for this input" if report.failure is None else "stopped before the end, so this list is partial"
-    lines = [f"model: {report.model}, {mode}{gradients}{cast}", f"inputs: {report.inputs}; {done}"]
-    if report.syncs:
-        first = next(row.where for row in report.rows if row.overload == SYNC)
-        lines.append(
-            f"waits: the host waits {plural(report.syncs, 'time')} for a value of the device, first at "
-            f"{first or 'an unknown line'}; where code branches on it, only the side taken is listed"
-        )
-    return lines
+    lines = [_wait_text(wait) for wait in report.waits]
+    lines += [f"note: {note.text}" + (f" at {note.where}" if note.where else "") for note in report.notes]
+    return [*lines, f"model: {report.model}, {mode}{gradients}{cast}", f"inputs: {report.inputs}; {done}"]
+
+
+def _wait_text(wait: Wait) -> str:
+    doing = {
+        "value": "the host reads a value", "copy": "a tensor is copied to the host", "size": "a size follows the data",
+    }  # fmt: skip
+    steers = "; other data may lead to other operators" if wait.steers else ""
+    return f"waits: {doing[wait.kind]} at {wait.where or 'an unknown line'}, {plural(wait.calls, 'time')} ({wait.overload}){steers}"
 
 
 def evidence_lines(assessment: Assessment) -> list[str]:

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from neuron_ops.op_tests.capture.rows import ORDER, CallRoute, Failure, Request, Row, worst
+from neuron_ops.op_tests.capture.rows import ORDER, CallRoute, Failure, Note, Request, Row, Wait, worst
 from neuron_ops.op_tests.records import Evidence
 
 if TYPE_CHECKING:
@@ -21,11 +21,11 @@ EVIDENCE = (
 )
 DOING = {
     "import": "the import of the file", "construction": "the construction of the model",
-    "inputs": "the making of the inputs", "move": "the move to the device", "forward": "the forward pass",
+    "inputs": "the making of the inputs", "move": "the move to the device", "forward": "the forward pass", "call": "the call",
     "backward": "the backward pass", "optimizer step": "the optimizer step",
 }  # fmt: skip
 """The phases of a run, in order, in words."""
-ON_DEVICE = ("move", "forward", "backward", "optimizer step")
+ON_DEVICE = ("move", "forward", "call", "backward", "optimizer step")
 """The phases that need the device."""
 SYNC = "aten._local_scalar_dense.default"
 """What `.item()`, `bool()` and `int()` of a tensor call: the host waits for the device."""
@@ -42,6 +42,8 @@ class Report:
     rows: tuple[Row, ...]
     failure: Failure | None = None
     printed: str = ""
+    notes: tuple[Note, ...] = ()
+    waits: tuple[Wait, ...] = ()
 
     @property
     def working(self) -> tuple[Row, ...]:
@@ -76,8 +78,8 @@ class Report:
 
     @property
     def complete(self) -> bool:
-        """Return whether the rows are all that the model calls: it ran to its end and no value of the device was read."""
-        return self.failure is None and not self.syncs
+        """Return whether the rows are all that the model calls: it ran to its end and no data steered it."""
+        return self.failure is None and not any(wait.steers for wait in self.waits)
 
     @property
     def verdict(self) -> str:
@@ -89,7 +91,16 @@ class Report:
         for route, one, many in _CLAUSES:
             if counts[route]:
                 text += f", {counts[route]} {_verb(counts[route], one, many)}"
-        return f"{text}: {self._conclusion(counts)}."
+        return f"{text}: {self._conclusion(counts)}{self._proviso}."
+
+    @property
+    def _proviso(self) -> str:
+        """Return what limits the verdict to this input, or nothing."""
+        lines = [wait.where or "an unknown line" for wait in self.waits if wait.steers]
+        if self.failure is not None or not lines:
+            return ""
+        more = f" and {plural(len(set(lines)) - 1, 'other line')}" if len(set(lines)) > 1 else ""
+        return f", for this input: data decides at {lines[0]}{more} what runs next"
 
     def _conclusion(self, counts: Mapping[CallRoute, int]) -> str:
         if self.failure is not None and not self.failure.device_only:
@@ -117,6 +128,8 @@ class Report:
                 "syncs": self.syncs,
             },
             "operators": [row.to_json() for row in self.rows],
+            "waits": [asdict(wait) for wait in self.waits],
+            "notes": [asdict(note) for note in self.notes],
             "failure": asdict(self.failure) if self.failure else None, "printed": self.printed,
         }  # fmt: skip
 

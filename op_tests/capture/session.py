@@ -8,29 +8,30 @@ from __future__ import annotations
 import dataclasses
 import sys
 import traceback
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import torch
-from neuron_ops.op_tests.capture.loading import (
-    Inputs,
-    converted,
-    describe,
-    find_inputs,
-    find_model,
-    import_folder,
-    load_file,
-)  # fmt: skip
+from neuron_ops.op_tests.capture.autocasts import watch_autocast
+from neuron_ops.op_tests.capture.causes import explanation
+from neuron_ops.op_tests.capture.entries import FunctionEntry
+from neuron_ops.op_tests.capture.importing import import_folder
+from neuron_ops.op_tests.capture.inputs import Inputs, converted, describe
+from neuron_ops.op_tests.capture.offline import refuse_network
+from neuron_ops.op_tests.capture.opening import inputs_of, opened
 from neuron_ops.op_tests.capture.places import ModulePath, Origins, Places, shown
 from neuron_ops.op_tests.capture.recorder import Recorder, first_line
+from neuron_ops.op_tests.capture.waits import Waits
 from neuron_ops.op_tests.records import BadInput
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import TracebackType
 
-    from neuron_ops.op_tests.capture.rows import Request, Row
+    from neuron_ops.op_tests.capture.measure import Ruler
+    from neuron_ops.op_tests.capture.rows import Request, Row, Wait
+    from neuron_ops.op_tests.targets.sim.journal import Entry
 
 LEARNING_RATE = 1e-4
 
@@ -83,27 +84,34 @@ class _Session:
             sim.state.serve_unsupported = True  # all problems in one run, not the first
             self.recorder = Recorder(Origins(self.places, self.path), self._send_row)
             self.send("versions", dict(sim.Sim().build().versions))
-        sys.argv = [str(self.file)]
+        sys.argv = [str(self.file), *self.request.arguments]
         sys.dont_write_bytecode = True
+        refuse_network()
+        watch_autocast(self._told)
+
+    def _told(self, text: str) -> None:
+        self.send("note", text, self.places.here())
 
     def load(self) -> Inputs:
         """Import the file, build model and inputs, and return the inputs as the model will get them."""
         self._enter("import")
-        module = load_file(self.file)
-        candidate = find_model(module, self.request.attribute)
+        target = opened(self.request)
+        candidate = target.candidate
         self._enter("construction")
         built = candidate.build()
         if not isinstance(built, torch.nn.Module):
             raise BadInput(
-                f"{candidate.name} in {self.file} returns a {type(built).__name__}; expected an nn.Module; "
-                "return the model"
+                f"{candidate.name} in {self.file} returns a {type(built).__name__}; expected an nn.Module; return the "
+                f"model, or have {candidate.name} called with --call {candidate.name}"
             )
         self.model: torch.nn.Module = getattr(built, "_orig_mod", built)  # of torch.compile: eager dispatch is judged
         if "torch._dynamo" in sys.modules:
             torch.compiler.set_stance("force_eager")
         self.send("model", f"{candidate.name} ({type(self.model).__name__})")
+        if target.note is not None:
+            self.send("note", target.note, None)
         self._enter("inputs")
-        inputs = find_inputs(module, self.model)
+        inputs = inputs_of(target, self.request, self.model)
         self.send("inputs", describe(inputs))
         tensors = (*self.model.parameters(), *self.model.buffers())
         if any(torch.nn.parameter.is_lazy(tensor) for tensor in tensors):
@@ -114,11 +122,14 @@ class _Session:
     def _moved(self, inputs: Inputs) -> Inputs:
         """Move the model and return the moved inputs, cast where asked; what that calls is not part of the report."""
         self._enter("move")
-        if self.recorder is not None:
-            from neuron_ops.op_tests.targets import sim
+        from neuron_ops.op_tests.targets import sim
 
+        if self.recorder is not None:
             sim.journal.on_entry, sim.journal.measure = self.recorder, self.recorder.ruler
-        self.model.train(self.request.train)
+        if isinstance(self.model, FunctionEntry):
+            self.model.device = self.request.device
+        with suppress(NotImplementedError):  # exported programs keep the mode that they were exported in
+            self.model.train(self.request.train and not self.request.eval)
         dtype = getattr(torch, self.request.dtype) if self.request.dtype else None
         if dtype is not None:
             self.model.to(dtype)
@@ -132,15 +143,31 @@ class _Session:
         moved = Inputs(converted(inputs.args, change, seen), converted(dict(inputs.kwargs), change, seen))
         if self.recorder is not None:
             self.recorder.start()
+            sim.journal.measure = self._watched(self.recorder.ruler)
         return moved
+
+    def _watched(self, ruler: Ruler) -> Callable[..., object]:
+        """Return a measure that also sees where the host waits for the device."""
+        waits = Waits(self.places, self._send_wait)
+
+        def measure(entry: Entry, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> object:
+            waits.take(entry.overload, args)
+            return ruler(entry, args, kwargs, out)
+
+        return measure
 
     def run(self, inputs: Inputs) -> None:
         """Call the model, and with `train` its backward and one step of AdamW."""
-        self._enter("forward")
-        graded = self.request.train or self.request.grad
-        with self.path.follow(self.model), nullcontext() if graded else torch.no_grad():
+        self._enter("call" if isinstance(self.model, FunctionEntry) else "forward")
+        graded = self.request.train or self.request.grad or isinstance(self.model, FunctionEntry)
+        autocast = getattr(torch, self.request.autocast) if self.request.autocast else None
+        with (
+            self.path.follow(self.model),
+            nullcontext() if graded else torch.no_grad(),
+            torch.autocast(self.request.device, autocast) if autocast is not None else nullcontext(),
+        ):
             out = self.model(*inputs.args, **inputs.kwargs)
-        if self.request.train:
+        if self.request.train and not isinstance(self.model, FunctionEntry):
             self._train(out)
 
     def _train(self, out: object) -> None:
@@ -167,6 +194,9 @@ class _Session:
             self.recorder.phase = phase
         self.send("phase", phase)
 
+    def _send_wait(self, wait: Wait) -> None:
+        self.send("wait", wait.kind, wait.overload, wait.where, wait.calls, wait.steers)
+
     def _send_row(self, row: Row) -> None:
         self.send("row", row.to_json())
 
@@ -181,6 +211,9 @@ class _Session:
         if isinstance(error, SystemExit):
             kind, message = "exited", f"the code called sys.exit({'' if error.code is None else repr(error.code)})"
         where, text = self._blame_lines(error)
+        cause = explanation(error, self._own_modules())
+        if cause is not None:
+            message, text = cause, ""  # a stack says nothing more than the line
         self.send(
             "failed",
             {
@@ -188,6 +221,9 @@ class _Session:
                 "operator": operator,
             },
         )  # fmt: skip
+
+    def _own_modules(self) -> set[str]:
+        return {path.stem for path in import_folder(self.file)[0].iterdir()}
 
     def _blame_lines(self, error: BaseException) -> tuple[str | None, str]:
         """Return ``file:line`` of the user's innermost frame, and the traceback without our and torch's frames."""
