@@ -25,10 +25,19 @@ if TYPE_CHECKING:
 
     from neuron_ops.op_tests.capture.rows import Key
 
+_SECOND_TRIES: tuple[tuple[str, dict[str, bool]], ...] = (
+    ("does not require grad", {"grad": True}),  # forward takes gradients itself: no_grad, which is ours, broke it
+    ("should be a 1D CPU int64 tensor", {"lengths_on_host": True}),  # of packed sequences: moving them all is ours too
+)
+"""Words of a failure that what we do ourselves causes → how the model is run again."""
 SESSION = "neuron_ops.op_tests.capture.session:capture"
 _TICK = 0.05  # seconds between two looks at a silent child
 _START_SECONDS = 300.0  # importing torch on a slow disk
 _GRACE_SECONDS = 2.0
+_IMPORT_ADVICE = (
+    '; a check imports the file, so put training and downloads under `if __name__ == "__main__"` and name what builds the '
+    "model, such as FILE.py:build_model"
+)
 _FATAL = "Fatal Python error"
 _FRAME = re.compile(r'File "(.+?)", line (\d+)')
 
@@ -43,10 +52,10 @@ def judge(request: Request, *, seconds: float, memory: int) -> Report:
     if importlib.util.find_spec("torch") is None:
         raise BadInput("torch is not installed; expected it for `check`; run `pip install 'neuron-ops[run]'`")
     report = _attempt(request, seconds, memory)
-    if report.failure is not None and "does not require grad" in report.failure.message and not request.grad:
-        # forward takes gradients itself: no_grad, which is ours, broke it
-        request = dataclasses.replace(request, grad=True)
-        report = _attempt(request, seconds, memory)
+    for words, changes in _SECOND_TRIES:
+        if report.failure is not None and words in report.failure.message:
+            request = dataclasses.replace(request, **changes)
+            report = _attempt(request, seconds, memory)
     failure = report.failure
     if failure is None or failure.phase not in ON_DEVICE or failure.kind not in ("raised", "crash"):
         return report
@@ -68,6 +77,7 @@ class _Seen:
     failure: Failure | None = None
     notes: dict[Note, None] = field(default_factory=dict)
     waits: dict[tuple[WaitKind, str, str | None, bool], Wait] = field(default_factory=dict)
+    as_is: bool = False
     done: bool = False
 
     def take(self, event: Sequence[Any]) -> None:
@@ -92,6 +102,8 @@ class _Seen:
                 self.done = True
             case ["bad", str(sentence)]:
                 raise BadInput(sentence)
+            case ["as_is"]:
+                self.as_is = True
             case ["ready"]:
                 pass
             case _:
@@ -150,7 +162,8 @@ def _follow(child: ChildProcess, seen: _Seen, seconds: float, memory: int) -> tu
             )
         if time.monotonic() > end:
             child.abort(_GRACE_SECONDS)
-            return "timeout", f"stopped after {seconds:g} s (--timeout) in {{doing}}{{at}}"
+            advice = _IMPORT_ADVICE if seen.phase == "import" else ""
+            return "timeout", f"stopped after {seconds:g} s (--timeout) in {{doing}}{{at}}{advice}"
     return None
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Source = Callable[[ast.AST], bool]
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
-_READERS = frozenset({"item", "tolist", "numpy", "cpu", "to", "equal", "allclose", "nonzero", "any", "all"})
+_READERS = frozenset({"item", "tolist", "numpy", "cpu", "to", "equal", "allclose", "is_nonzero"})
 _CONVERSIONS = frozenset(
     {"int", "float", "bool", "str", "len", "min", "max", "abs", "round", "sum", "tuple", "list", "sorted"}
 )
@@ -41,9 +41,11 @@ def may_steer(filename: str, line: int, *, sized: bool = False) -> bool:
     statement = _statement(scope, line) if scope is not None else None
     if scope is None or statement is None:
         return True
-    readings = [node for node in ast.walk(statement) if _reads(node) and _covers(node, line)]
-    found = bool(readings) and not sized
-    source: Source = readings.__contains__ if found else functools.partial(_covers, line=line)
+    covers = functools.partial(_covers, line=line)
+    readings = [node for node in ast.walk(statement) if _reads(node) and covers(node)]
+    if not readings and not sized:  # the condition reads, or something within torch, whose result is a tensor again
+        return any(covers(part) for node in _own_nodes(statement) for part in _tests(node) if part is not None)
+    source: Source = covers if sized else readings.__contains__
     if _steers(statement, source, sized=sized):
         return True
     names = set(_targets(statement))
@@ -94,6 +96,8 @@ def _own_nodes(statement: ast.AST) -> Iterator[ast.AST]:
 
 
 def _reads(node: ast.AST) -> bool:
+    if isinstance(node, ast.UnaryOp):
+        return isinstance(node.op, ast.Not)
     if not isinstance(node, ast.Call):
         return False
     function = node.func
@@ -111,17 +115,14 @@ def _steers(statement: ast.AST, source: Source, *, sized: bool) -> bool:
     return False
 
 
-def _deciding(node: ast.AST, *, sized: bool) -> list[ast.AST | None]:
+def _deciding(node: ast.AST, *, sized: bool) -> list[ast.expr | None]:
     """Return the parts of the node that decide, or go out of sight."""
+    tests = _tests(node)
+    if tests:
+        return tests
     match node:
-        case ast.If() | ast.While() | ast.IfExp() | ast.Assert():
-            return [node.test]
-        case ast.Match():
-            return [node.subject]
-        case ast.BoolOp():
-            return list(node.values[:-1])
         case ast.comprehension():
-            return [*node.ifs, *([node.iter] if sized else [])]
+            return [node.iter] if sized else []
         case ast.For() | ast.AsyncFor() if sized:
             return [node.iter]
         case ast.Call(func=ast.Name(id="range")):
@@ -132,6 +133,20 @@ def _deciding(node: ast.AST, *, sized: bool) -> list[ast.AST | None]:
             return [node.value]
         case ast.Assign() | ast.AugAssign() | ast.AnnAssign() if not sized and _leaves(node):
             return [node.value]
+    return []
+
+
+def _tests(node: ast.AST) -> list[ast.expr | None]:
+    """Return the conditions of the node."""
+    match node:
+        case ast.If() | ast.While() | ast.IfExp() | ast.Assert():
+            return [node.test]
+        case ast.Match():
+            return [node.subject]
+        case ast.BoolOp():
+            return list(node.values[:-1])
+        case ast.comprehension():
+            return list(node.ifs)
     return []
 
 

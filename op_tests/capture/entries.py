@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import io
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -34,6 +35,22 @@ class FunctionEntry(torch.nn.Module):
         """Return what the function returns."""
         with torch.device(self.device) if self.device else contextlib.nullcontext():
             return self.function(*args, **kwargs)
+
+
+def kind_of(model: torch.nn.Module) -> str:
+    """Return what the report calls the model's type."""
+    return "called as it is" if isinstance(model, FunctionEntry) else type(model).__name__
+
+
+def on_device(model: torch.nn.Module, device: str) -> torch.nn.Module:
+    """Return the model on the device; TorchScript cannot exchange its parameters, so it is written and read again."""
+    if not isinstance(model, torch.jit.ScriptModule):
+        return model.to(device)
+    archive = io.BytesIO()
+    torch.jit.save(model, archive)
+    archive.seek(0)
+    moved: torch.nn.Module = torch.jit.load(archive, map_location=device)
+    return moved
 
 
 def _modules_of(function: Callable[..., object]) -> list[torch.nn.Module]:

@@ -33,7 +33,10 @@ SYNC = "aten._local_scalar_dense.default"
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a check found: rows worst first; `failure` is None where the run is complete for its input."""
+    """What a check found: rows worst first; `failure` is None where the run is complete for its input.
+
+    `as_is` says that a function or a script ran, whose models keep their own modes and gradients.
+    """
 
     request: Request
     model: str | None
@@ -44,6 +47,16 @@ class Report:
     printed: str = ""
     notes: tuple[Note, ...] = ()
     waits: tuple[Wait, ...] = ()
+    as_is: bool = False
+
+    @property
+    def mode(self) -> dict[str, Any]:
+        """Return how the model was run."""
+        request = self.request
+        return {
+            "train": request.train, "eval": request.eval or not request.train, "as_is": self.as_is,
+            "gradients": self.as_is or request.train or request.grad, "dtype": request.dtype, "autocast": request.autocast,
+        }  # fmt: skip
 
     @property
     def working(self) -> tuple[Row, ...]:
@@ -116,7 +129,7 @@ class Report:
         request = self.request
         return {
             "schema": SCHEMA, "file": request.file, "model": self.model, "inputs": self.inputs,
-            "mode": {"train": request.train, "gradients": request.train or request.grad, "dtype": request.dtype},
+            "mode": self.mode,
             "verdict": self.verdict, "complete": self.complete, "complete_for_this_input": self.failure is None,
             "evidence": str(Evidence.SIMULATED), "evidence_note": EVIDENCE, "versions": dict(self.versions),
             "counts": {

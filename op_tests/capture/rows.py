@@ -51,7 +51,8 @@ class Request:
     """What to check: the absolute path of a file or folder, the attribute in it or None, and how to run it.
 
     `call` says that the attribute is a function to call; `inputs` describe the arguments as --input does; `arguments`
-    are what the script sees in sys.argv; `eval` trains in eval mode; `autocast` is a dtype.
+    are what the script sees in sys.argv; `eval` trains in eval mode; `autocast` is a dtype. `lengths_on_host` leaves
+    int64 inputs of one dimension on the CPU.
     `device` is neuron, or cpu to learn whether a failure is the device's; `grad` leaves gradients on in eval mode;
     `dtype` casts the model and its floating-point inputs.
     """
@@ -68,6 +69,7 @@ class Request:
     eval: bool = False
     autocast: str | None = None
     unsafe_load: bool = False
+    lengths_on_host: bool = False
 
 
 @dataclass(frozen=True, slots=True)

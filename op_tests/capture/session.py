@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 import torch
 from neuron_ops.op_tests.capture.autocasts import watch_autocast
 from neuron_ops.op_tests.capture.causes import explanation
-from neuron_ops.op_tests.capture.entries import FunctionEntry
+from neuron_ops.op_tests.capture.entries import FunctionEntry, kind_of, on_device
 from neuron_ops.op_tests.capture.importing import import_folder
 from neuron_ops.op_tests.capture.inputs import Inputs, converted, describe
 from neuron_ops.op_tests.capture.offline import refuse_network
@@ -104,10 +104,14 @@ class _Session:
                 f"{candidate.name} in {self.file} returns a {type(built).__name__}; expected an nn.Module; return the "
                 f"model, or have {candidate.name} called with --call {candidate.name}"
             )
-        self.model: torch.nn.Module = getattr(built, "_orig_mod", built)  # of torch.compile: eager dispatch is judged
+        self.model = self._unwrapped(built)
         if "torch._dynamo" in sys.modules:
             torch.compiler.set_stance("force_eager")
-        self.send("model", f"{candidate.name} ({type(self.model).__name__})")
+        self.send("model", f"{candidate.name} ({kind_of(self.model)})")
+        if isinstance(self.model, FunctionEntry):
+            self.send("as_is")
+        if self.request.lengths_on_host:
+            self.send("note", "lengths of packed sequences stayed on the CPU, where torch wants them", None)
         if target.note is not None:
             self.send("note", target.note, None)
         self._enter("inputs")
@@ -118,6 +122,14 @@ class _Session:
             with torch.no_grad():  # lazy modules take their sizes from a first call, which moving them would spoil
                 self.model(*inputs.args, **inputs.kwargs)
         return self._moved(inputs)
+
+    def _unwrapped(self, built: torch.nn.Module) -> torch.nn.Module:
+        """Return the model without wrappers that hide what runs: torch.compile's, and those for several devices."""
+        built = getattr(built, "_orig_mod", built)
+        if isinstance(built, torch.nn.DataParallel):
+            self.send("note", "DataParallel spreads work over CUDA devices; the module inside was run", None)
+            return built.module
+        return built
 
     def _moved(self, inputs: Inputs) -> Inputs:
         """Move the model and return the moved inputs, cast where asked; what that calls is not part of the report."""
@@ -133,9 +145,11 @@ class _Session:
         dtype = getattr(torch, self.request.dtype) if self.request.dtype else None
         if dtype is not None:
             self.model.to(dtype)
-        self.model.to(self.request.device)
+        self.model = on_device(self.model, self.request.device)
 
         def change(tensor: torch.Tensor) -> torch.Tensor:
+            if self.request.lengths_on_host and tensor.dtype == torch.int64 and tensor.dim() == 1:
+                return tensor
             to = dtype if dtype is not None and tensor.is_floating_point() else tensor.dtype
             return tensor.detach().to(self.request.device, to).requires_grad_(tensor.requires_grad)
 
@@ -209,9 +223,9 @@ class _Session:
             self.recorder.flush()
         kind, message = "raised", first_line(error)
         if isinstance(error, SystemExit):
-            kind, message = "exited", f"the code called sys.exit({'' if error.code is None else repr(error.code)})"
+            kind = "exited"
         where, text = self._blame_lines(error)
-        cause = explanation(error, self._own_modules())
+        cause = explanation(error, import_folder(self.file)[0])
         if cause is not None:
             message, text = cause, ""  # a stack says nothing more than the line
         self.send(
@@ -221,9 +235,6 @@ class _Session:
                 "operator": operator,
             },
         )  # fmt: skip
-
-    def _own_modules(self) -> set[str]:
-        return {path.stem for path in import_folder(self.file)[0].iterdir()}
 
     def _blame_lines(self, error: BaseException) -> tuple[str | None, str]:
         """Return ``file:line`` of the user's innermost frame, and the traceback without our and torch's frames."""
