@@ -98,12 +98,10 @@ class _Seen:
             case ["failed", dict(data)]:
                 self.failure = Failure(**data)
                 self.done = True
-            case ["done"]:
-                self.done = True
+            case ["done" | "as_is" as name]:
+                setattr(self, name, True)
             case ["bad", str(sentence)]:
                 raise BadInput(sentence)
-            case ["as_is"]:
-                self.as_is = True
             case ["ready"]:
                 pass
             case _:
