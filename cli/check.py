@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,11 +21,12 @@ from neuron_ops.op_tests.records import BadInput, InputFailed
 from neuron_ops.workers.judge import judge
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from neuron_ops.op_tests.capture.assessment import Assessment
+    from neuron_ops.op_tests.capture.evidence import Catalogue
 
-_FORMATS = ("as_json", "as_sarif", "as_markdown", "as_html")
+_FORMATS = ("json", "sarif", "markdown", "html")
 
 
 @click.command()
@@ -59,13 +61,17 @@ _FORMATS = ("as_json", "as_sarif", "as_markdown", "as_html")
     "--catalogue", type=click.Path(path_type=Path), help="Stored results to judge by; default: the shipped ones."
 )
 @click.option("--db", help="Database URL or SQLite file with stored results; default: that of the settings.")
+@click.option(
+    "--export-cases", "export", type=click.Path(path_type=Path), metavar="FOLDER",
+    help="Write the calls that no stored result covers exactly, as cases that `sweep` runs.",
+)  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--sarif", "as_sarif", is_flag=True, help="Print SARIF 2.1.0, for code scanning.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print Markdown, for a pull request.")
 @click.option("--html", "as_html", is_flag=True, help="Print one HTML page.")
 def check(
     model: str, fail_on: str, timeout: float, memory: int, show_all: bool, catalogue: Path | None, db: str | None,
-    **options: Any,
+    export: Path | None, **options: Any,
 ) -> int:  # fmt: skip
     """Judge how a model would be served on the device.
 
@@ -80,26 +86,40 @@ def check(
 
     Example: neuron-ops check mymodel.py:Net --input 'x:float32[1,3,224,224]' --fail-on fallback
     """
-    format_ = _format({name: options.pop(name) for name in _FORMATS})
-    named = None if catalogue is None else [read_catalogue_file(catalogue)]
+    format_ = _format({name: options.pop(f"as_{name}") for name in _FORMATS})
     request = requested(model, **options)
-    file = Path(request.file)
+    named = None if catalogue is None else [read_catalogue_file(catalogue)]
+    if export is not None:
+        request = dataclasses.replace(
+            request, export=_new_folder(export), known=_exact(named or stored_results(db, ()))
+        )
     report = judge(request, seconds=timeout, memory=memory)
     assessment = assess(report, stored_results(db, {row.overload for row in report.rows}) if named is None else named)
     if format_ == "text":
         print_assessment(assessment, show_all=show_all)
     else:
-        click.echo(_text(assessment, format_, file), nl=format_ != "markdown")
+        click.echo(_text(assessment, format_, Path(request.file)), nl=format_ != "markdown")
     if report.failure is not None and not report.failure.device_only:
         raise InputFailed(_failure_text(report))
     if report.printed and format_ == "text":
-        click.echo(f"\nprinted by {file.name}:\n{report.printed}", err=True)
+        click.echo(f"\nprinted by {Path(request.file).name}:\n{report.printed}", err=True)
     return int(assessment.found(fail_on))
+
+
+def _new_folder(folder: Path) -> str:
+    if (folder / "bank").exists():
+        raise BadInput(f"{folder} has a sample bank already; expected a new folder for the cases; name another")
+    return str(folder.absolute())
+
+
+def _exact(catalogues: Sequence[Catalogue]) -> tuple[str, ...]:
+    """Return the signatures that stored results cover exactly."""
+    return tuple(signature for catalogue in catalogues for signature in catalogue.exact)
 
 
 def _format(formats: Mapping[str, bool]) -> str:
     """Return the name of the one format that was asked for, else ``text``; raises BadInput for two."""
-    asked = [name.removeprefix("as_") for name, chosen in formats.items() if chosen]
+    asked = [name for name, chosen in formats.items() if chosen]
     if len(asked) > 1:
         raise BadInput(
             f"--{asked[0]} and --{asked[1]} both say what to print; expected one of them; run the check once for each"

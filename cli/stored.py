@@ -11,6 +11,7 @@ from neuron_ops.coverage_db import known, queries
 from neuron_ops.coverage_db.database import open_database
 from neuron_ops.coverage_db.settings import DATABASE_FILE, load_settings
 from neuron_ops.op_tests.capture.evidence import (
+    LABEL,
     Catalogue,
     Source,
     StoredCase,
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 SHIPPED = "data/catalogue.json.gz"
 _TARGETS = ("neuron", "sim")
 """Whose runs speak of the device, the better evidence first."""
+_RUNS = 5
+"""How many done runs of each are asked, the newest first: a run of a few cases must not hide a whole one."""
 
 
 def stored_results(db: str | None, overloads: Collection[str]) -> list[Catalogue]:
@@ -54,8 +57,8 @@ def _local(db: str | None, overloads: Collection[str]) -> Iterator[Catalogue]:
     engine = open_database(url, create=False)
     with engine.connect() as conn:
         for target in _TARGETS:
-            run = queries.latest_run(conn, target)
-            if run is not None and run.state == "done":
+            done = [run for run in queries.runs(conn, target=target) if run.state == "done"]
+            for run in done[:_RUNS]:
                 yield collect(source_of(run), stored_cases(conn, run, overloads))
     engine.dispose()
 
@@ -72,5 +75,5 @@ def source_of(run: RunRow) -> Source:
 
 def stored_cases(conn: Connection, run: RunRow, overloads: Collection[str] | None = None) -> Iterator[StoredCase]:
     """Yield what a run says of each case, only of those overloads where given."""
-    for case in known.judged_cases(conn, run, overloads):
+    for case in known.judged_cases(conn, run, overloads, LABEL):
         yield StoredCase(case.overload, case.dtype, case.sample, case.variant, case.status)

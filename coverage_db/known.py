@@ -28,8 +28,13 @@ class JudgedCase:
     status: Status
 
 
-def judged_cases(conn: Connection, run: RunRow, overloads: Collection[str] | None = None) -> Iterator[JudgedCase]:
-    """Yield the cases of a run that have a result, by overload and dtype; only those of `overloads` where given."""
+def judged_cases(
+    conn: Connection, run: RunRow, overloads: Collection[str] | None = None, label: str | None = None
+) -> Iterator[JudgedCase]:
+    """Yield the cases of a run that have a result, by overload and dtype; only those of `overloads` where given.
+
+    Samples whose label starts with `label` come too, whatever their overload.
+    """
     query = (
         sa.select(
             m.op.c.name, m.case_.c.dtype, m.case_.c.sample, m.case_.c.variant, m.case_.c.seed, m.result.c.outcome,
@@ -40,7 +45,8 @@ def judged_cases(conn: Connection, run: RunRow, overloads: Collection[str] | Non
         .order_by(m.op.c.name, m.case_.c.dtype, m.case_.c.id)
     )  # fmt: skip
     if overloads is not None:
-        query = query.where(m.op.c.name.in_(overloads))
+        chosen = m.op.c.name.in_(overloads)
+        query = query.where(chosen if label is None else chosen | m.case_.c.sample.startswith(label, autoescape=True))
     for name, dtype, sample, variant, seed, outcome, route in conn.execute(query):
         status = status_of(Outcome(outcome), Route(route) if route else None)
         yield JudgedCase(name, dtype, sample, variant, seed, status)

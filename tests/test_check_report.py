@@ -7,7 +7,9 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+import torch
 from neuron_ops.cli.main import run
+from neuron_ops.op_tests.bank import Bank
 from neuron_ops.op_tests.capture.advice import Rule, advise, shipped_rules
 from neuron_ops.op_tests.capture.assessment import Kind, assess, by_place, folded
 from neuron_ops.op_tests.capture.documents import to_html, to_markdown
@@ -21,10 +23,12 @@ from neuron_ops.op_tests.capture.evidence import (
     read_catalogue,
     write_catalogue,
 )
+from neuron_ops.op_tests.capture.exporting import Exporter
+from neuron_ops.op_tests.capture.measure import Measured
 from neuron_ops.op_tests.capture.price import price, traffic
 from neuron_ops.op_tests.capture.prose import bytes_text, seconds_text
 from neuron_ops.op_tests.capture.report import SYNC, Report
-from neuron_ops.op_tests.capture.rows import CallRoute, Failure, PartOfRow, Request, Row, sorted_rows
+from neuron_ops.op_tests.capture.rows import CallRoute, Failure, PartOfRow, Request, Row, Wait, WaitKind, sorted_rows
 from neuron_ops.op_tests.capture.sarif import repository, to_sarif
 from neuron_ops.op_tests.records import BadInput, Evidence, Status
 
@@ -154,6 +158,43 @@ def test_two_formats_are_refused_before_the_model_runs(capsys):
     assert "--json and --sarif both say what to print" in capsys.readouterr().err
 
 
+def test_exported_calls_run_in_a_sweep_and_are_known_exactly_afterwards(capsys, tmp_path, monkeypatch):
+    folder = tmp_path / "cases"
+    code, out = check(capsys, GAPS, "--export-cases", folder, "--json")
+    assert code == 0
+    before = json.loads(out)
+    assert "7 calls written as cases" in before["notes"][0]["text"]
+    called = next(r for r in before["operators"] if r["overload"] == "aten.digamma.default")
+    bank = Bank(folder)
+    (exported,) = bank.cases("aten.digamma.default", "float32")
+    assert exported.sample == "check/" + called["signatures"][0]
+    assert [tensor["shape"] for tensor in bank.sample(exported).tensors()] == called["shapes"]
+    monkeypatch.setenv("NEURON_OPS_CACHE", str(folder))
+    assert run(["sweep", "--dtypes", "float32", "--jobs", "1", "--json"]) == 0
+    capsys.readouterr()
+    again = json.loads(check(capsys, GAPS, "--export-cases", tmp_path / "more", "--json")[1])
+    assert {r["known"]["closeness"] for r in again["operators"] if r["finding"]} == {"exact case"}
+    assert "no call to export" in again["notes"][0]["text"]
+    assert not (tmp_path / "more").exists()
+    assert run(["check", str(GAPS), "--export-cases", str(folder)]) == 2
+    assert "has a sample bank already" in capsys.readouterr().err
+
+
+def test_exported_calls_hold_no_weights():
+    exporter = Exporter(["known0"])
+    weight, index = torch.full((2, 3), 7.5).t(), torch.tensor([[2, 1]])
+    for signature, args in (("first0", (weight, index)), ("known0", (weight,)), ("sparse", (weight.to_sparse(),))):
+        exporter.take("aten.add.Tensor", Measured(("float32",), signature=signature), args, {})
+    exporter.take("aten.add.Tensor", Measured(("float32",), signature="large0"), (torch.zeros(1 << 20),), {})
+    samples = exporter._samples["float32"]
+    assert list(samples) == ["first0"]
+    (drawn, kept), _ = samples["first0"][1].unpack()
+    assert (drawn.shape, drawn.stride()) == (weight.shape, weight.stride())
+    assert not (drawn == 7.5).any()
+    assert torch.equal(kept, index)
+    assert exporter._left_out == {"sparse", "large0"}
+
+
 # --- judging ---------------------------------------------------------------------------------------------------------
 
 
@@ -274,7 +315,8 @@ def test_the_price_adds_up_what_fallbacks_move():
     again = row("aten.mm.default", route="NATIVE", where="m.py:2", signatures=("a" * 12,))
     wait = row(SYNC, route="NATIVE", count=4, signatures=("c" * 12,))
     view = row("aten.view.default", route="METADATA", count=50)
-    told = price([whole, composite, half, native, again, wait, view])
+    waits = [Wait(WaitKind.VALUE, SYNC, "m.py:1", 3, True), Wait(WaitKind.COPY, "aten.copy_.default", None, 1, False)]
+    told = price([whole, composite, half, native, again, wait, view], waits)
     assert (told.calls, told.host_calls, told.flops, told.host_flops) == (13, 5, 100, 35)
     assert (told.trips, told.bytes_to_host, told.bytes_to_device, told.syncs) == (5, 344, 112, 4)
     assert (told.compilations, told.compile_seconds) == (2, (2.8, 10.2))

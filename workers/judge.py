@@ -98,10 +98,12 @@ class _Seen:
             case ["failed", dict(data)]:
                 self.failure = Failure(**data)
                 self.done = True
+            case ["done" | "as_is" as name]:
+                setattr(self, name, True)
             case ["bad", str(sentence)]:
                 raise BadInput(sentence)
-            case ["ready" | "as_is" | "done" as name]:
-                self.as_is, self.done = self.as_is or name == "as_is", name == "done"
+            case ["ready"]:
+                pass
             case _:
                 raise Garbled
 

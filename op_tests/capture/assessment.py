@@ -168,7 +168,7 @@ def assess(report: Report, catalogues: Sequence[Catalogue]) -> Assessment:
         advice = advise(row, catalogues, train=report.request.train)
         kind = _kind(row, known, noted=bool(advice), any_source=bool(catalogues))
         judged.append(Judged(row, kind, known, advice))
-    return Assessment(report, tuple(judged), price(report.rows), tuple(catalogues))
+    return Assessment(report, tuple(judged), price(report.rows, report.waits), tuple(catalogues))
 
 
 def _kind(row: Row, known: Known, *, noted: bool, any_source: bool) -> Kind | None:

@@ -35,10 +35,16 @@ _NOTHING = Measured()
 
 
 class Ruler:
-    """What a journal's `measure` is set to."""
+    """What a journal's `measure` is set to; with `keeping`, `last` holds the arguments of the call that was measured last."""
+
+    def __init__(self) -> None:
+        self.keeping = False
+        self.last: tuple[tuple[Any, ...], dict[str, Any]] = (), {}
 
     def __call__(self, entry: Entry, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Measured:
         """Return the measures of one call."""
+        if self.keeping:
+            self.last = args, kwargs
         return measure(entry.overload, args, kwargs, out)
 
     @staticmethod

@@ -12,7 +12,7 @@ from neuron_ops.op_tests.translation import cost
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from neuron_ops.op_tests.capture.rows import Row
+    from neuron_ops.op_tests.capture.rows import Row, Wait
 
 COMPILE_SECONDS = (1.4, 5.1)
 """Of one operator with its shapes, dtypes and static arguments, least and most measured (TorchNeuron, 2026)."""
@@ -31,7 +31,7 @@ class Price:
     """What one run of the model costs: counts are of the simulated run, seconds are estimates from CONSTANTS.
 
     `trips` are fallbacks: each copies its arguments to the host (`bytes_to_host`) and its results back
-    (`bytes_to_device`). `syncs` are waits for one value of the device. `calls` and `flops` are all that do work, the
+    (`bytes_to_device`). `syncs` are waits for data of the device. `calls` and `flops` are all that do work, the
     `host_` ones those of fallbacks; FLOPs are of matrix products, convolutions and attention. `seconds` adds up dispatch,
     launches, copies and waits of the fallbacks, the host's computing left out. `compilations` counts the distinct
     operators × shapes × dtypes × static arguments on the device, `compile_seconds` what they take with an empty cache, one
@@ -80,12 +80,12 @@ def traffic(row: Row) -> Traffic:
     return Traffic(fallbacks, round(row.bytes_in * share), round(row.bytes_out * share))
 
 
-def price(rows: Iterable[Row]) -> Price:
-    """Return the price of a run that called the rows."""
+def price(rows: Iterable[Row], waits: Iterable[Wait] = ()) -> Price:
+    """Return the price of a run that called the rows and waited so."""
     rows = [row for row in rows if row.route is not CallRoute.METADATA]
     moved = [traffic(row) for row in rows]
     host = {id(row): row.calls.get(CallRoute.FALLBACK, 0) for row in rows}
-    syncs = sum(row.total for row in rows if row.overload == SYNC)
+    syncs = sum(wait.calls for wait in waits)
     compiled = {
         signature for row in rows if row.route in _COMPILED and row.overload != SYNC for signature in row.signatures
     }
@@ -101,5 +101,5 @@ def price(rows: Iterable[Row]) -> Price:
         syncs=syncs,
         seconds=sum(t.seconds for t in moved) + syncs * cost.LAUNCH_SECONDS,
         compilations=len(compiled),
-        compile_seconds=(len(compiled) * low, len(compiled) * high),
+        compile_seconds=(round(len(compiled) * low, 1), round(len(compiled) * high, 1)),
     )

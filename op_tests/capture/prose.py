@@ -54,11 +54,12 @@ def price_lines(price: Price) -> list[str]:
             f"{f', {price.syncs} waits' if price.syncs else ''}; about {seconds_text(price.seconds)} without the host's own computing "
             "(estimate: 60 µs a dispatch, 100 µs a launch, 16 GB/s each way)"
         )
-    low, high = price.compile_seconds
-    lines.append(
-        f"compilations: {price.compilations} distinct operators × shapes × dtypes × static arguments; {seconds_text(low)} "
-        f"to {seconds_text(high)} with an empty cache, one after another (estimate: 1.4 to 5.1 s each)"
-    )
+    if price.compilations:
+        low, high = price.compile_seconds
+        lines.append(
+            f"compilations: {price.compilations} distinct operators × shapes × dtypes × static arguments; {seconds_text(low)} "
+            f"to {seconds_text(high)} with an empty cache, one after another (estimate: 1.4 to 5.1 s each)"
+        )
     return lines
 
 
@@ -103,8 +104,9 @@ def evidence_lines(assessment: Assessment) -> list[str]:
     lines = []
     if assessment.catalogues:
         told = ", ".join(f"{n} {name}" for name, n in counts.items() if n)
-        sources = "; ".join(f"{c.source.title}, {c.source.date}, {c.source.evidence}" for c in assessment.catalogues)
-        lines.append(f"stored results of these calls: {told or 'none'} (from {sources})")
+        used = dict.fromkeys(j.known.source for j in assessment.judged if j.known.source is not None)
+        sources = "; ".join(f"{source.title}, {source.date}, {source.evidence}" for source in used)
+        lines.append(f"stored results of these calls: {told or 'none'}" + (f" (from {sources})" if sources else ""))
     lines.append("versions: " + ", ".join(f"{name} {value}" for name, value in assessment.report.versions.items()))
     lines.append(EVIDENCE)
     return lines

@@ -18,6 +18,7 @@ from neuron_ops.op_tests.targets.sim.journal import summarize
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from neuron_ops.op_tests.capture.exporting import Exporter
     from neuron_ops.op_tests.capture.places import Origins
     from neuron_ops.op_tests.capture.rows import Key
     from neuron_ops.op_tests.targets.served import Served
@@ -70,6 +71,7 @@ class Recorder:
     def __init__(self, origins: Origins, send: Callable[[Row], None]) -> None:
         self.phase = "forward"
         self.ruler = Ruler()
+        self.exporter: Exporter | None = None
         self._origins, self._send = origins, send
         self._lock = threading.Lock()
         self._tallies: dict[Key, _Tally] = {}
@@ -84,6 +86,10 @@ class Recorder:
         if self._paused:
             return
         measured = Ruler.of(entry)
+        if self.exporter is not None and self._sending and measured.signature:
+            self.exporter.take(
+                entry.overload, measured, *self.ruler.last
+            )  # the call that was measured last is this one
         where, module = self._origins.here()
         key = (entry.overload, measured.dtypes, self.phase, where, module)
         with self._lock:

@@ -54,7 +54,8 @@ class Request:
     are what the script sees in sys.argv; `eval` trains in eval mode; `autocast` is a dtype. `lengths_on_host` leaves
     int64 inputs of one dimension on the CPU.
     `device` is neuron, or cpu to learn whether a failure is the device's; `grad` leaves gradients on in eval mode;
-    `dtype` casts the model and its floating-point inputs.
+    `dtype` casts the model and its floating-point inputs. `export` is a folder for the calls whose signature is not in
+    `known`.
     """
 
     file: str
@@ -69,6 +70,8 @@ class Request:
     eval: bool = False
     autocast: str | None = None
     unsafe_load: bool = False
+    export: str | None = None
+    known: tuple[str, ...] = ()
     lengths_on_host: bool = False
 
 

@@ -67,6 +67,8 @@ class _Session:
         if error is None:
             if self.recorder is not None:
                 self.recorder.flush()
+                if self.recorder.exporter is not None and self.request.export is not None:
+                    self.send("note", self.recorder.exporter.write(Path(self.request.export)), None)
             self.send("done")
         elif isinstance(error, BadInput):
             self.send("bad", str(error))
@@ -83,6 +85,10 @@ class _Session:
 
             sim.state.serve_unsupported = True  # all problems in one run, not the first
             self.recorder = Recorder(Origins(self.places, self.path), self._send_row)
+            if self.request.export is not None:
+                from neuron_ops.op_tests.capture.exporting import Exporter
+
+                self.recorder.exporter, self.recorder.ruler.keeping = Exporter(self.request.known), True
             self.send("versions", dict(sim.Sim().build().versions))
         sys.argv = [str(self.file), *self.request.arguments]
         sys.dont_write_bytecode = True
