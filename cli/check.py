@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 from neuron_ops.cli.sweep import Size
-from neuron_ops.op_tests.capture.report import DOING, EVIDENCE, SYNC, CallRoute, Report, Request, Row, plural
+from neuron_ops.op_tests.capture.report import DOING, EVIDENCE, FAKE, SYNC, CallRoute, Report, Request, Row, plural
 from neuron_ops.op_tests.records import BadInput, InputFailed
 from neuron_ops.workers.judge import judge
 
@@ -69,6 +69,8 @@ def _split(text: str) -> tuple[Path, str | None]:
     file = Path(path).absolute()
     if not file.exists():
         raise BadInput(f"there is no file {path!r}; expected a Python file; check the path")
+    if file.suffix == ".json" or (file / "config.json").is_file():  # Hugging Face
+        return file, attribute
     if not file.is_file() or file.suffix != ".py":
         what = "a file that is not Python" if file.is_file() else "no file"
         raise BadInput(
@@ -159,6 +161,9 @@ def _closing_lines(report: Report) -> Sequence[str]:
             f"waits: the host waits {plural(report.syncs, 'time')} for a value of the device, first at "
             f"{first or 'an unknown line'}; where code branches on it, only the side taken is listed"
         )
+    if report.fake:
+        lines.append(FAKE)
+        lines.extend(f"  {note.where}: {note.what}" for note in report.notes)
     mode = "train mode with backward and one AdamW step" if request.train else "eval mode"
     gradients = "" if request.train else ", gradients on (forward asks for them)" if request.grad else ", no gradients"
     cast = f", cast to {request.dtype}" if request.dtype else ""

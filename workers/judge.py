@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from neuron_ops.op_tests.capture.report import DOING, ON_DEVICE, Failure, Report, Request, Row, sorted_rows
+from neuron_ops.op_tests.capture.report import DOING, ON_DEVICE, Failure, Note, Report, Request, Row, sorted_rows
 from neuron_ops.op_tests.records import BadInput
 from neuron_ops.workers.lifeline import Lifeline, resolve
 from neuron_ops.workers.process import ChildProcess, Garbled, Gone, how_it_ended
@@ -45,7 +45,7 @@ def judge(request: Request, *, seconds: float, memory: int) -> Report:
         request = dataclasses.replace(request, grad=True)
         report = _attempt(request, seconds, memory)
     failure = report.failure
-    if failure is None or failure.phase not in ON_DEVICE or failure.kind not in ("raised", "crash"):
+    if report.fake or failure is None or failure.phase not in ON_DEVICE or failure.kind not in ("raised", "crash"):
         return report
     on_cpu = _attempt(dataclasses.replace(request, device="cpu"), seconds, memory)
     if on_cpu.failure is None:
@@ -64,6 +64,9 @@ class _Seen:
     rows: dict[tuple[str, str | None], Row] = field(default_factory=dict)
     failure: Failure | None = None
     done: bool = False
+    fake: bool = False
+    too_big: bool = False
+    notes: list[Note] = field(default_factory=list)
 
     def take(self, event: Sequence[Any]) -> None:
         """Take one event; raises Garbled for anything else, BadInput for the child's own sentence."""
@@ -75,6 +78,10 @@ class _Seen:
             case ["row", dict(data)]:
                 row = Row.from_json(data)
                 self.rows[row.overload, row.dtype] = row
+            case ["fake" | "again" | "too_big" as name]:
+                self._change(name)
+            case ["note", str(what), str(where)]:
+                self.notes.append(Note(what, where))
             case ["failed", dict(data)]:
                 self.failure = Failure(**data)
                 self.done = True
@@ -86,6 +93,12 @@ class _Seen:
                 pass
             case _:
                 raise Garbled
+
+    def _change(self, name: str) -> None:
+        if name == "again":  # what follows replaces the rows so far
+            self.rows.clear()
+        self.fake = self.fake or name == "fake"
+        self.too_big = self.done = name == "too_big"
 
 
 def _attempt(request: Request, seconds: float, memory: int) -> Report:
@@ -101,6 +114,9 @@ def _attempt(request: Request, seconds: float, memory: int) -> Report:
         status, words = child.end()
     if seen.phase == "start" and not seen.done:
         raise RuntimeError(f"the child of the check did not start ({how_it_ended(status)}):\n{words}")
+    over = ended is not None and ended[0] == "memory"
+    if request.fake is None and (seen.too_big or (over and request.device == "neuron")):
+        return _attempt(dataclasses.replace(request, fake=True), seconds, memory)
     failure = seen.failure
     if failure is None and not seen.done:
         kind, sentence = ended or ("crash", "")
@@ -111,7 +127,10 @@ def _attempt(request: Request, seconds: float, memory: int) -> Report:
         how += ", which the kernel sends when memory runs out" if how == "SIGKILL" else ""
         failure = Failure(kind, seen.phase, sentence.format(doing=doing, how=how, at=at), stack, where)
     printed = words.partition(_FATAL)[0].rstrip()
-    return Report(request, seen.model, seen.inputs, seen.versions, sorted_rows(seen.rows.values()), failure, printed)
+    return Report(
+        request, seen.model, seen.inputs, seen.versions, sorted_rows(seen.rows.values()), failure, printed, seen.fake,
+        tuple(seen.notes),
+    )  # fmt: skip
 
 
 def _follow(child: ChildProcess, seen: _Seen, seconds: float, memory: int) -> tuple[str, str] | None:

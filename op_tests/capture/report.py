@@ -18,6 +18,10 @@ EVIDENCE = (
     "vendor's source registers; this predicts how an operator would be served, it says nothing of device numerics, "
     "speed or memory."
 )
+FAKE = (
+    "fake tensors: the model was built and run on tensors of the simulated device that have shapes and no values, so its size does "
+    "not matter; where code asked for a value, what was assumed is listed"
+)
 DOING = {
     "import": "the import of the file", "construction": "the construction of the model",
     "inputs": "the making of the inputs", "move": "the move to the device", "forward": "the forward pass",
@@ -69,7 +73,8 @@ class Request:
     """What to check: the absolute path of a Python file, the attribute in it or None, and how to run it.
 
     `device` is neuron, or cpu to learn whether a failure is the device's; `grad` leaves gradients on in eval mode;
-    `dtype` casts the model and its floating-point inputs.
+    `dtype` casts the model and its floating-point inputs; `fake` asks for fake tensors (True), real values (False) or real
+    values where they fit (None).
     """
 
     file: str
@@ -78,6 +83,15 @@ class Request:
     train: bool = False
     grad: bool = False
     dtype: str | None = None
+    fake: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What was assumed, because the tensors are fake, at which line."""
+
+    what: str
+    where: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +183,8 @@ class Report:
     rows: tuple[Row, ...]
     failure: Failure | None = None
     printed: str = ""
+    fake: bool = False
+    notes: tuple[Note, ...] = ()
 
     @property
     def working(self) -> tuple[Row, ...]:
@@ -236,6 +252,7 @@ class Report:
             "schema": SCHEMA, "file": request.file, "model": self.model, "inputs": self.inputs,
             "mode": {"train": request.train, "gradients": request.train or request.grad, "dtype": request.dtype},
             "complete_for_this_input": self.failure is None, "verdict": self.verdict,
+            "fake_tensors": self.fake, "notes": [asdict(note) for note in self.notes],
             "evidence": str(Evidence.SIMULATED), "evidence_note": EVIDENCE, "versions": dict(self.versions),
             "operators": _counts(self.operators), "calls": _counts(self.calls),
             "metadata_only": {

@@ -1,6 +1,7 @@
 """Runs one model from a user's file on a device, in a process that is given up to it, and tells what happens as events.
 
-Events are lists, first the kind: ready · versions · phase · model · inputs · row · done · bad (our sentence) · failed.
+Events are lists, first the kind: ready · versions · fake · phase · model · inputs · row · note · again (rows start over) ·
+done · bad (our sentence) · failed · too_big (for real values; nothing was run on the device).
 """
 
 from __future__ import annotations
@@ -8,12 +9,14 @@ from __future__ import annotations
 import dataclasses
 import sys
 import traceback
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import torch
+from neuron_ops.op_tests.capture.fake.configured import inputs_for, is_configuration, read
 from neuron_ops.op_tests.capture.loading import (
+    Candidate,
     Inputs,
     converted,
     describe,
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import TracebackType
 
+    from neuron_ops.op_tests.capture.fake.exploring import Fakes
     from neuron_ops.op_tests.capture.report import Request, Row
 
 LEARNING_RATE = 1e-4
@@ -41,7 +45,7 @@ def capture(request: Request, send: Callable[..., None]) -> None:
         session.prepare()
         send("ready")
         inputs = session.load()
-        session.run(inputs)
+        session.explore(inputs)
 
 
 class _Session:
@@ -52,6 +56,8 @@ class _Session:
         self.file = Path(request.file)
         self.places = Places(import_folder(self.file)[0])
         self.recorder: Recorder | None = None
+        self.fakes: Fakes | None = None
+        self.stack = ExitStack()
         self._phase = "start"
 
     def __enter__(self) -> Self:
@@ -61,6 +67,7 @@ class _Session:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
         """Send the last event. A context and no `except`, because SystemExit and all else must end here too."""
+        self.stack.close()
         if error is None:
             if self.recorder is not None:
                 self.recorder.flush()
@@ -81,14 +88,27 @@ class _Session:
             sim.state.serve_unsupported = True  # all problems in one run, not the first
             self.recorder = Recorder(self.places, self._send_row)
             self.send("versions", dict(sim.Sim().build().versions))
+            if self.request.fake or (self.request.fake is None and is_configuration(self.file)):
+                self._make_fakes()
         sys.argv = [str(self.file)]
         sys.dont_write_bytecode = True
+
+    def _make_fakes(self) -> None:
+        from neuron_ops.op_tests.capture.fake.exploring import Fakes
+
+        self.fakes = Fakes(self.places, lambda what, where: self.send("note", what, where))
+        self.stack.enter_context(self.fakes)
+        self.send("fake")
 
     def load(self) -> Inputs:
         """Import the file, build model and inputs, and return the inputs as the model will get them."""
         self._enter("import")
-        module = load_file(self.file)
-        candidate = find_model(module, self.request.attribute)
+        configured = read(self.file) if is_configuration(self.file) else None
+        if configured is None:
+            module = load_file(self.file)
+            candidate = find_model(module, self.request.attribute)
+        else:
+            candidate = Candidate(configured.name, configured.build)
         self._enter("construction")
         built = candidate.build()
         if not isinstance(built, torch.nn.Module):
@@ -101,7 +121,7 @@ class _Session:
             torch.compiler.set_stance("force_eager")
         self.send("model", f"{candidate.name} ({type(self.model).__name__})")
         self._enter("inputs")
-        inputs = find_inputs(module, self.model)
+        inputs = find_inputs(module, self.model) if configured is None else inputs_for(self.model, configured.config)
         self.send("inputs", describe(inputs))
         tensors = (*self.model.parameters(), *self.model.buffers())
         if any(torch.nn.parameter.is_lazy(tensor) for tensor in tensors):
@@ -118,9 +138,12 @@ class _Session:
             sim.journal.on_entry = self.recorder
         self.model.train(self.request.train)
         dtype = getattr(torch, self.request.dtype) if self.request.dtype else None
-        if dtype is not None:
-            self.model.to(dtype)
-        self.model.to(self.request.device)
+        if self.fakes is not None:
+            self.fakes.move(self.model, dtype)
+        else:
+            if dtype is not None:
+                self.model.to(dtype)
+            self.model.to(self.request.device)
 
         def change(tensor: torch.Tensor) -> torch.Tensor:
             to = dtype if dtype is not None and tensor.is_floating_point() else tensor.dtype
@@ -131,6 +154,19 @@ class _Session:
         if self.recorder is not None:
             self.recorder.start()
         return moved
+
+    def explore(self, inputs: Inputs) -> None:
+        """Run once on real values; on fake tensors as often as their guesses need."""
+        if self.fakes is None or self.recorder is None:
+            self.run(inputs)
+        else:
+            self.fakes.explore(lambda: self.run(inputs), self.recorder, self._again)
+
+    def _again(self) -> None:
+        assert self.recorder is not None
+        self.recorder.start()
+        self.model.zero_grad()
+        self.send("again")
 
     def run(self, inputs: Inputs) -> None:
         """Call the model, and with `train` its backward and one step of AdamW."""
