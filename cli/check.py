@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 from neuron_ops.cli.sweep import Size
-from neuron_ops.op_tests.capture.report import DOING, EVIDENCE, FAKE, SYNC, CallRoute, Report, Request, Row, plural
+from neuron_ops.op_tests.capture.report import DOING, EVIDENCE, FAKE, SYNC, Report, plural
+from neuron_ops.op_tests.capture.rows import CallRoute, Request, Row
 from neuron_ops.op_tests.records import BadInput, InputFailed
 from neuron_ops.workers.judge import judge
 
@@ -137,7 +138,7 @@ def _cells(row: Row) -> tuple[str, ...]:
     if row.message:
         route += f" ({row.message if len(row.message) <= 60 else row.message[:59] + '…'})"
     where = row.where or (f"in {row.phase}" if row.phase != "forward" else "")
-    return str(row.route.status), row.overload, row.dtype or "", calls, route, where
+    return str(row.route.status), row.overload, row.dtype, calls, route, where
 
 
 def _closing_lines(report: Report) -> Sequence[str]:
@@ -147,7 +148,7 @@ def _closing_lines(report: Report) -> Sequence[str]:
         f"{n} {route}" for route, n in sorted(calls.items(), key=lambda item: list(CallRoute).index(item[0]))
     )
     lines = [
-        f"calls: {calls.total()} over {plural(len(report.working), 'pair')} of overload and dtype: {work or 'none'}"
+        f"calls: {calls.total()} over {plural(len(report.working), 'place')} of operator and line: {work or 'none'}"
     ]
     if metadata:
         overloads = len({row.overload for row in metadata})

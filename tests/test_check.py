@@ -8,8 +8,9 @@ import pytest
 import torch
 from neuron_ops.cli.main import run
 from neuron_ops.op_tests.capture.loading import Inputs, converted, describe, find_inputs, find_model, import_folder
-from neuron_ops.op_tests.capture.recorder import Places
-from neuron_ops.op_tests.capture.report import CallRoute, Failure, Report, Request, Row, sorted_rows
+from neuron_ops.op_tests.capture.places import Places
+from neuron_ops.op_tests.capture.report import Report
+from neuron_ops.op_tests.capture.rows import CallRoute, Failure, Request, Row, sorted_rows
 from neuron_ops.op_tests.records import BadInput
 
 MODELS = Path(__file__).parent / "models"
@@ -25,7 +26,17 @@ def check(capsys, file, *options):
 def check_json(capsys, file, *options):
     code, out, err = check(capsys, file, "--json", *options)
     report = json.loads(out)
-    return code, report, {row["overload"]: row for row in report["rows"]}, err
+    return code, report, by_operator(report), err
+
+
+def by_operator(report):
+    """Return overload → its worst row, with the `calls` and `places` of all its rows."""
+    found = {}
+    for row in report["operators"]:
+        all_rows = found.setdefault(row["overload"], {**row, "calls": 0, "places": []})
+        all_rows["calls"] += row["count"]
+        all_rows["places"].append(row["where"])
+    return found
 
 
 def write(folder, source, name="user_model.py"):
@@ -42,7 +53,9 @@ def line_of(file, text):
 
 
 def same_place(where, file, text):
-    return str(Path(where.rpartition(":")[0]).absolute()) + ":" + where.rpartition(":")[2] == line_of(file, text)
+    if isinstance(where, str):
+        where = dict(zip(("file", "_", "line"), where.rpartition(":"), strict=True))
+    return f"{Path(where['file']).absolute()}:{where['line']}" == line_of(file, text)
 
 
 # --- real models -----------------------------------------------------------------------------------------------------
@@ -51,19 +64,22 @@ def same_place(where, file, text):
 def test_a_cnn_in_eval_mode(capsys):
     code, report, rows, _ = check_json(capsys, MODELS / "cnn.py")
     assert code == 0
-    assert report["schema"] == 1
+    assert report["schema"] == 2
     assert report["complete_for_this_input"] is True
     convolution, norm = rows["aten.convolution.default"], rows["aten.native_batch_norm.default"]
-    assert (convolution["status"], convolution["dtype"], convolution["calls"]) == ("N", "float32", 5)
-    assert same_place(convolution["where"], MODELS / "cnn.py", "self.pool(self.stem(x))")
+    assert (convolution["status"], convolution["dtypes"], convolution["calls"]) == ("N", ["float32"] * 2, 5)
+    assert any(same_place(where, MODELS / "cnn.py", "self.pool(self.stem(x))") for where in convolution["places"])
+    assert sorted(where["module"] for where in convolution["places"]) == [
+        "blocks.0.conv1", "blocks.0.conv2", "blocks.1.conv1", "blocks.1.conv2", "stem",
+    ]  # fmt: skip
     assert (norm["status"], norm["reason"], norm["calls"]) == ("C", "unimplemented", 4)
-    assert same_place(norm["where"], MODELS / "cnn.py", "y = torch.relu(self.norm1")
+    assert any(same_place(where, MODELS / "cnn.py", "y = torch.relu(self.norm1") for where in norm["places"])
     assert not {"aten.copy_.default", "aten.empty_strided.default"} & set(rows)  # moving the model is ours
     assert "printed while importing" in report["printed"]
     assert report["inputs"] == "float32[2, 3, 32, 32]"
     assert report["versions"]["torch"] == torch.__version__.partition("+")[0]
-    assert [row["route"] for row in report["rows"]] == sorted(
-        (row["route"] for row in report["rows"]), key=[str(r) for r in CallRoute].index
+    assert [row["route"] for row in report["operators"]] == sorted(
+        (row["route"] for row in report["operators"]), key=[str(r) for r in CallRoute].index
     )
 
 
@@ -86,10 +102,12 @@ def test_an_lstm_is_unsupported_and_the_list_goes_on(capsys):
     assert (cell["status"], cell["route"], cell["calls"]) == ("U", "unsupported", 4)
     assert same_place(cell["where"], MODELS / "lstm_tagger.py", "self.lstm(self.embedding(ids))")
     assert (rows["aten.linear.default"]["status"], rows["aten.linear.default"]["calls"]) == ("N", 1)
-    assert report["operators"]["unsupported"] == 1
-    assert report["calls"]["unsupported"] == 4
-    assert report["calls"]["total"] == sum(row["calls"] for row in report["rows"] if row["route"] != "metadata only")
-    assert report["metadata_only"]["calls"] > 0
+    assert report["counts"]["operators"]["unsupported"] == 1
+    assert report["counts"]["calls"]["unsupported"] == 4
+    assert report["counts"]["calls"]["total"] == sum(
+        row["count"] for row in report["operators"] if row["route"] != "metadata only"
+    )
+    assert report["counts"]["metadata_only"]["calls"] > 0
     assert report["verdict"].endswith("1 is unsupported: the model would not run as it is.")
     assert report["inputs"] == "ids=int64[2, 4]"
 
@@ -114,8 +132,8 @@ def test_training_in_bfloat16_lists_backward_and_optimizer(capsys):
     assert report["complete_for_this_input"] is True
     assert report["mode"] == {"train": True, "gradients": True, "dtype": "bfloat16"}
     backward = rows["aten._scaled_dot_product_fused_attention_overrideable_backward.default"]
-    assert (backward["dtype"], backward["phase"]) == ("bfloat16", "backward")
-    assert {row["phase"] for row in report["rows"]} == {"forward", "backward", "optimizer step"}
+    assert (backward["dtypes"][0], backward["phase"]) == ("bfloat16", "backward")
+    assert {row["phase"] for row in report["operators"]} == {"forward", "backward", "optimizer step"}
     assert any(name.startswith("aten._foreach_") for name in rows)
     assert "aten.ones_like.default" not in rows  # ours: where backward starts from
 
@@ -238,7 +256,7 @@ def test_a_package_a_neighbour_and_arguments(capsys, tmp_path, monkeypatch):
     code, report, rows, _ = check_json(capsys, f"{file}:Net")
     assert code == 0
     assert same_place(rows["aten.tan.default"]["where"], parts, "x.tan()")
-    assert report["syncs"] == 1
+    assert report["counts"]["syncs"] == 1
     assert report["inputs"] == "x=float32[2], scale=2.0"
     assert not list(tmp_path.rglob("__pycache__"))
 
@@ -399,7 +417,7 @@ def report(*rows, failure=None):
 
 
 def row(overload, dtype="float32", **calls):
-    return Row(overload, dtype, {CallRoute[name]: n for name, n in calls.items()})
+    return Row(overload, (dtype,), {CallRoute[name]: n for name, n in calls.items()})
 
 
 def test_an_operator_counts_once_at_its_worst_dtype():
@@ -407,7 +425,7 @@ def test_an_operator_counts_once_at_its_worst_dtype():
         row("aten.mul.Tensor", NATIVE=5), row("aten.mul.Tensor", "complex64", FALLBACK=2), row("aten.t.default", METADATA=9),
         row("aten.addmm.default", COMPOSITE=1, NATIVE=2),
     )  # fmt: skip
-    assert dict(found.operators) == {CallRoute.FALLBACK: 1, CallRoute.COMPOSITE: 1}
+    assert dict(found.counts) == {CallRoute.FALLBACK: 1, CallRoute.COMPOSITE: 1}
     assert found.calls.total() == 10
     assert found.calls[CallRoute.NATIVE] == 7
     assert found.verdict == (

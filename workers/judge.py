@@ -14,13 +14,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from neuron_ops.op_tests.capture.report import DOING, ON_DEVICE, Failure, Note, Report, Request, Row, sorted_rows
+from neuron_ops.op_tests.capture.report import DOING, ON_DEVICE, Report
+from neuron_ops.op_tests.capture.rows import Failure, Note, Request, Row, sorted_rows
 from neuron_ops.op_tests.records import BadInput
 from neuron_ops.workers.lifeline import Lifeline, resolve
 from neuron_ops.workers.process import ChildProcess, Garbled, Gone, how_it_ended
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from neuron_ops.op_tests.capture.rows import Key
 
 SESSION = "neuron_ops.op_tests.capture.session:capture"
 _TICK = 0.05  # seconds between two looks at a silent child
@@ -61,7 +64,7 @@ class _Seen:
     model: str | None = None
     inputs: str | None = None
     versions: dict[str, str] = field(default_factory=dict)
-    rows: dict[tuple[str, str | None], Row] = field(default_factory=dict)
+    rows: dict[Key, Row] = field(default_factory=dict)
     failure: Failure | None = None
     done: bool = False
     fake: bool = False
@@ -77,7 +80,7 @@ class _Seen:
                 self.versions = versions
             case ["row", dict(data)]:
                 row = Row.from_json(data)
-                self.rows[row.overload, row.dtype] = row
+                self.rows[row.key] = row
             case ["fake" | "again" | "too_big" as name]:
                 self._change(name)
             case ["note", str(what), str(where)]:

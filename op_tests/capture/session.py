@@ -25,7 +25,8 @@ from neuron_ops.op_tests.capture.loading import (
     import_folder,
     load_file,
 )  # fmt: skip
-from neuron_ops.op_tests.capture.recorder import Places, Recorder, first_line, shown
+from neuron_ops.op_tests.capture.places import ModulePath, Origins, Places, shown
+from neuron_ops.op_tests.capture.recorder import Recorder, first_line
 from neuron_ops.op_tests.records import BadInput
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from neuron_ops.op_tests.capture.fake.exploring import Fakes
-    from neuron_ops.op_tests.capture.report import Request, Row
+    from neuron_ops.op_tests.capture.rows import Request, Row
 
 LEARNING_RATE = 1e-4
 
@@ -55,6 +56,7 @@ class _Session:
         self.request, self.send = request, send
         self.file = Path(request.file)
         self.places = Places(import_folder(self.file)[0])
+        self.path = ModulePath()
         self.recorder: Recorder | None = None
         self.fakes: Fakes | None = None
         self.stack = ExitStack()
@@ -86,7 +88,7 @@ class _Session:
             from neuron_ops.op_tests.targets import sim
 
             sim.state.serve_unsupported = True  # all problems in one run, not the first
-            self.recorder = Recorder(self.places, self._send_row)
+            self.recorder = Recorder(Origins(self.places, self.path), self._send_row)
             self.send("versions", dict(sim.Sim().build().versions))
             if self.request.fake or (self.request.fake is None and is_configuration(self.file)):
                 self._make_fakes()
@@ -135,7 +137,7 @@ class _Session:
         if self.recorder is not None:
             from neuron_ops.op_tests.targets import sim
 
-            sim.journal.on_entry = self.recorder
+            sim.journal.on_entry, sim.journal.measure = self.recorder, self.recorder.ruler
         self.model.train(self.request.train)
         dtype = getattr(torch, self.request.dtype) if self.request.dtype else None
         if self.fakes is not None:
@@ -172,7 +174,7 @@ class _Session:
         """Call the model, and with `train` its backward and one step of AdamW."""
         self._enter("forward")
         graded = self.request.train or self.request.grad
-        with nullcontext() if graded else torch.no_grad():
+        with self.path.follow(self.model), nullcontext() if graded else torch.no_grad():
             out = self.model(*inputs.args, **inputs.kwargs)
         if self.request.train:
             self._train(out)

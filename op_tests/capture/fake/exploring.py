@@ -6,7 +6,6 @@ import contextlib
 import sys
 from typing import TYPE_CHECKING, Any
 
-import torch
 from neuron_ops.op_tests.capture.fake.guesses import Guesses
 from neuron_ops.op_tests.capture.fake.host import Leaving
 from neuron_ops.op_tests.capture.fake.known import Known
@@ -18,7 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-    from neuron_ops.op_tests.capture.recorder import Places, Recorder
+    import torch
+    from neuron_ops.op_tests.capture.places import Places
+    from neuron_ops.op_tests.capture.recorder import Recorder
     from neuron_ops.op_tests.targets.sim.journal import Entry
 
 _RETRIES = 6

@@ -11,7 +11,7 @@ from neuron_ops.op_tests.capture.fake.tensors import device_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from neuron_ops.op_tests.capture.recorder import Places
+    from neuron_ops.op_tests.capture.places import Places
 
 _PATIENCE = 64  # times that one place gets the same answer in a row: a loop until convergence must end
 

@@ -57,7 +57,12 @@ class Watch(TorchDispatchMode):
         with self._state.journal.inside(entry):
             if entry.composite:
                 self._open(op, entry, args, kwargs)
-            return self._values(op, args, kwargs)
+            result = None
+            try:
+                result = self._values(op, args, kwargs)
+            finally:
+                self._state.journal.note(entry, args, kwargs, result)
+            return result
 
     def _decomposed(self, op: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Return what the dispatcher would do above the device's key, which inference_mode skips, or NotImplemented."""

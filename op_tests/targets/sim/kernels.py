@@ -76,10 +76,17 @@ class Kernel:
         dtypes = _dtypes(args, kwargs)
         entry = Entry(self.name, _first(dtypes), view=self.signature.view)
         fault = self.state.faults.get(self.name)
+        out = None
         with self.state.journal.inside(entry):
-            if fault is None:
-                return self._serve(entry, dtypes, args, kwargs)
-            return self._spoilt(fault, entry, dtypes, args, kwargs)
+            try:
+                out = (
+                    self._serve(entry, dtypes, args, kwargs)
+                    if fault is None
+                    else self._spoilt(fault, entry, dtypes, args, kwargs)
+                )
+            finally:
+                self.state.journal.note(entry, args, kwargs, out)
+        return out
 
     def _serve(self, entry: Entry, dtypes: list[torch.dtype], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         self.refuse_mixed_devices(args, kwargs)
@@ -198,10 +205,16 @@ def _recorded(state: State, name: str, function: Callable[..., Any], *, view: bo
     @functools.wraps(function)
     def kernel(*args: Any, **kwargs: Any) -> Any:
         entry = Entry(name, _first(_dtypes(args, kwargs)), Route.NATIVE, view=view)
+        out = None
         with state.journal.inside(entry):
-            if name not in state.faults:
-                return function(*args, **kwargs)
-            return faults.FAULTS[state.faults[name]](_memory_call(state, entry, function, args, kwargs))
+            try:
+                if name not in state.faults:
+                    out = function(*args, **kwargs)
+                else:
+                    out = faults.FAULTS[state.faults[name]](_memory_call(state, entry, function, args, kwargs))
+            finally:
+                state.journal.note(entry, args, kwargs, out)
+        return out
 
     return kernel
 
