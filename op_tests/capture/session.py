@@ -123,7 +123,11 @@ class _Session:
             torch.compiler.set_stance("force_eager")
         self.send("model", f"{candidate.name} ({type(self.model).__name__})")
         self._enter("inputs")
-        inputs = find_inputs(module, self.model) if configured is None else inputs_for(self.model, configured.config)
+        inputs = (
+            find_inputs(module, self.model)
+            if configured is None
+            else inputs_for(self.model, configured.config, self.request.train)
+        )
         self.send("inputs", describe(inputs))
         tensors = (*self.model.parameters(), *self.model.buffers())
         if any(torch.nn.parameter.is_lazy(tensor) for tensor in tensors):
@@ -180,14 +184,17 @@ class _Session:
             self._train(out)
 
     def _train(self, out: object) -> None:
-        outputs = [t for t in _tensors(out) if t.requires_grad and t.is_floating_point()]
+        loss = getattr(out, "loss", None)  # of Hugging Face models, which got labels
+        own = isinstance(loss, torch.Tensor) and loss.requires_grad
+        outputs = [loss] if own else [t for t in _tensors(out) if t.requires_grad and t.is_floating_point()]
         if not outputs:
             raise BadInput(
                 f"--train found no floating-point output of {type(self.model).__name__} that requires a gradient; "
                 "expected one to start backward from; return it from forward, or check without --train"
             )
         with self.recorder.paused() if self.recorder is not None else nullcontext():
-            gradients = [torch.ones_like(tensor) for tensor in outputs]  # no loss: its operators would be ours
+            # no loss of ours: its operators would not be the model's
+            gradients = None if own else [torch.ones_like(tensor) for tensor in outputs]
         self._enter("backward")
         torch.autograd.backward(outputs, gradients)
         parameters = list(self.model.parameters())

@@ -14,7 +14,8 @@ from neuron_ops.op_tests.records import BadInput
 if TYPE_CHECKING:
     from pathlib import Path
 
-_TOKENS = 512
+_TOKENS, _SENTENCE = 512, 128  # of one prompt, and of each in a batch
+_BATCH = 8  # of models that do not generate: with one alone, sums over the batch would be missing from backward
 _SECONDS_OF_SOUND, _SAMPLE_RATE = 1, 16000
 
 
@@ -127,49 +128,73 @@ def _dtype(config: Any, data: dict[str, Any]) -> torch.dtype:
     return torch.bfloat16 if experts else torch.float32
 
 
-def inputs_for(model: torch.nn.Module, config: Any) -> Inputs:
-    """Return inputs by the names that `forward` takes; raises BadInput where none of them is known."""
+def inputs_for(model: torch.nn.Module, config: Any, labelled: bool) -> Inputs:
+    """Return inputs by the names that `forward` takes, with labels where asked; raises BadInput where no name is known."""
     names = list(inspect.signature(model.forward).parameters)
     get = config.get if isinstance(config, dict) else lambda name, default=None: getattr(config, name, default)
     if "sample" in names and ("timestep" in names or "sample_posterior" in names):
         return _of_diffusion(names, get)
+    generates = type(model).__name__.endswith(("ForCausalLM", "LMHeadModel"))
+    detects = type(model).__name__.endswith("ForObjectDetection")  # large pictures, one at a time
     found: dict[str, Any] = {}
     for name, make in _MAKERS.items():
         if name in names and (name not in _SECOND_CHOICE or not found):
-            value = make(get)
+            value = make(get, 1 if generates or detects else _BATCH)
             if value is not None:
                 found[name] = value
+    if "attention_mask" in names and "input_ids" in found and not generates:
+        found["attention_mask"] = torch.ones_like(found["input_ids"])
+    if "pixel_mask" in names:
+        found["pixel_mask"] = torch.ones(
+            found["pixel_values"].shape[0], *found["pixel_values"].shape[-2:], dtype=torch.int64
+        )
     if "decoder_input_ids" in names and "pixel_values" not in found:
-        found["decoder_input_ids"] = torch.ones(1, 128, dtype=torch.int64)
+        found["decoder_input_ids"] = torch.ones(_BATCH, _SENTENCE, dtype=torch.int64)
     if not found:
         raise BadInput(
             f"{type(model).__name__} takes {', '.join(names)}; expected one of {', '.join(_MAKERS)}; write a Python file that builds "
             "the model and says what to call it with"
         )
+    if labelled and "labels" in names:
+        labels = _labels(type(model).__name__, found)
+        if labels is not None:
+            found["labels"] = labels
     return Inputs((), found)
 
 
-def _tokens(get: Any) -> torch.Tensor:
+def _labels(kind: str, found: dict[str, Any]) -> Any:
+    """Return labels for the model's own loss, or None where its task is unknown."""
+    batch = next(iter(found.values())).shape[0]
+    if kind.endswith("Classification") and not kind.endswith("TokenClassification"):
+        return torch.zeros(batch, dtype=torch.int64)
+    if kind.endswith("ForSemanticSegmentation"):
+        return torch.zeros(batch, *found["pixel_values"].shape[-2:], dtype=torch.int64)
+    tokens = found.get("decoder_input_ids", found.get("input_ids"))
+    generates = ("ForCausalLM", "LMHeadModel", "ForMaskedLM", "ForConditionalGeneration", "ForTokenClassification")
+    return tokens.clone() if tokens is not None and kind.endswith(generates) else None
+
+
+def _tokens(get: Any, batch: int) -> torch.Tensor:
     longest = get("max_position_embeddings") or get("n_positions") or _TOKENS
-    return torch.ones(1, min(_TOKENS, longest), dtype=torch.int64)
+    return torch.ones(batch, min(_TOKENS if batch == 1 else _SENTENCE, longest), dtype=torch.int64)
 
 
-def _pixels(get: Any) -> torch.Tensor:
-    size = get("image_size") or 224
+def _pixels(get: Any, batch: int) -> torch.Tensor:
+    size = get("image_size") or (224 if batch > 1 else 800)
     vision = get("vision_config")
     if vision is not None:
         size = getattr(vision, "image_size", size)
     size = size[0] if isinstance(size, (list, tuple)) else size
-    return torch.zeros(1, get("num_channels") or 3, size, size)
+    return torch.zeros(batch, get("num_channels") or 3, size, size)
 
 
-def _mel(get: Any) -> torch.Tensor:
-    return torch.zeros(1, get("num_mel_bins") or 80, 2 * (get("max_source_positions") or 1500))
+def _mel(get: Any, batch: int) -> torch.Tensor:
+    return torch.zeros(batch, get("num_mel_bins") or 80, 2 * (get("max_source_positions") or 1500))
 
 
-def _sound(get: Any) -> torch.Tensor:
+def _sound(get: Any, batch: int) -> torch.Tensor:
     del get
-    return torch.zeros(1, _SECONDS_OF_SOUND * _SAMPLE_RATE)
+    return torch.zeros(batch, _SECONDS_OF_SOUND * _SAMPLE_RATE)
 
 
 _MAKERS = {"input_ids": _tokens, "pixel_values": _pixels, "input_features": _mel, "input_values": _sound}

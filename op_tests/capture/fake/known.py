@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-LIMIT = 65536
+LIMIT = 1 << 20
 """Elements of the largest tensor whose values are kept."""
 _CPU = torch.device("cpu")
 _DRAWN_AND_KEPT = ("aten::randint", "aten::randperm")
