@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from neuron_ops.cli.sweep import Size
-from neuron_ops.op_tests.capture.report import DOING, EVIDENCE, FAKE, SYNC, Report, plural
-from neuron_ops.op_tests.capture.rows import CallRoute, Request, Row
-from neuron_ops.op_tests.records import BadInput, InputFailed
+from neuron_ops.cli.target import requested
+from neuron_ops.op_tests.capture.report import DOING, EVIDENCE, FAKE, Report, plural
+from neuron_ops.op_tests.capture.rows import CallRoute, Row, Wait
+from neuron_ops.op_tests.records import InputFailed
 from neuron_ops.workers.judge import judge
 
 if TYPE_CHECKING:
@@ -19,11 +20,22 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("model", metavar="FILE[:ATTR]")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGUMENT...]")
+@click.option("--call", "function", metavar="NAME", help="Call this function with the inputs, in place of a model.")
+@click.option(
+    "--input", "inputs", multiple=True, metavar="NAME:DTYPE[SIZES]",
+    help="One argument of the model, such as x:float32[1,3,224,224] or ids:int64[1,16]<1000; repeat for more.",
+)  # fmt: skip
 @click.option("--train", is_flag=True, help="Run in train mode, with backward and one step of AdamW.")
 @click.option(
     "--dtype", type=click.Choice(["float32", "bfloat16", "float16"]),
     help="Cast the model and its floating-point inputs first.",
 )  # fmt: skip
+@click.option("--eval", "evaluate", is_flag=True, help="With --train: keep eval mode (no dropout, fixed batch norms).")
+@click.option(
+    "--autocast", type=click.Choice(["bfloat16", "float16"]), help="Run forward under autocast of the device."
+)
+@click.option("--unsafe-load", is_flag=True, help="Unpickle a whole model, which runs code in the file.")
 @click.option(
     "--fail-on", type=click.Choice(["unsupported", "fallback", "never"]), default="unsupported", show_default=True,
     help="Exit with 1 when an operator is served this way or worse.",
@@ -35,20 +47,21 @@ if TYPE_CHECKING:
 @click.option("--memory", default="8GiB", show_default=True, type=Size(), help="Memory that it may take.")
 @click.option("--all", "show_all", is_flag=True, help="List the calls that only change shape or strides too.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def check(
-    model: str, train: bool, dtype: str | None, fail_on: str, timeout: float, memory: int, show_all: bool, as_json: bool
-) -> int:
+def check(model: str, fail_on: str, timeout: float, memory: int, show_all: bool, as_json: bool, **options: Any) -> int:
     """Judge how a model would be served on the device.
 
-    FILE.py holds the model: an nn.Module, a function build_model() or an nn.Module class; FILE.py:NAME names one of
-    several. The file also says what to call it with: `example_inputs` (a tensor, a tuple of arguments or a dict of
-    keyword arguments) or a function `get_inputs()`. The file runs in a child process on a simulated device; blocks
-    under `if __name__ == "__main__"` do not run.
+    FILE.py holds the model: an nn.Module, a function build_model() or an nn.Module class; FILE.py:NAME or
+    package.module:NAME names one of several, or a function to call. Programs of torch.export.save and torch.jit.save
+    and the config.json of a Hugging Face model, or its folder, need no Python file.
 
-    Example: neuron-ops check mymodel.py:Net --fail-on fallback
+    The file also says what to call the model with: `example_inputs` (a tensor, a tuple of arguments or a dict of keyword
+    arguments) or a function `get_inputs()`; --input says it from outside, and without either the inputs are guessed where
+    the first layer tells them. It all runs in a child process on a simulated device without a network. Blocks under
+    `if __name__ == "__main__"` do not run, unless the file has no model and arguments follow --: then the script runs.
+
+    Example: neuron-ops check mymodel.py:Net --input 'x:float32[1,3,224,224]' --fail-on fallback
     """
-    file, attribute = _split(model)
-    request = Request(str(file), attribute, train=train, dtype=dtype)
+    request = requested(model, **options)
     report = judge(request, seconds=timeout, memory=memory)
     if as_json:
         click.echo(json.dumps(report.to_json(), ensure_ascii=False))
@@ -58,30 +71,8 @@ def check(
     if failure is not None and not failure.device_only:
         raise InputFailed(_failure_text(report))
     if report.printed and not as_json:
-        click.echo(f"\nprinted by {file.name}:\n{report.printed}", err=True)
+        click.echo(f"\nprinted by {Path(request.file).name}:\n{report.printed}", err=True)
     return int(report.found(fail_on))
-
-
-def _split(text: str) -> tuple[Path, str | None]:
-    """Return the absolute path and the attribute of ``FILE.py[:ATTR]``; raises BadInput."""
-    path, attribute = text, None
-    if not Path(text).exists() and ":" in text:
-        path, _, attribute = text.rpartition(":")
-    file = Path(path).absolute()
-    if not file.exists():
-        raise BadInput(f"there is no file {path!r}; expected a Python file; check the path")
-    if file.suffix == ".json" or (file / "config.json").is_file():  # Hugging Face
-        return file, attribute
-    if not file.is_file() or file.suffix != ".py":
-        what = "a file that is not Python" if file.is_file() else "no file"
-        raise BadInput(
-            f"{path!r} is {what}; expected FILE.py or FILE.py:NAME; write a Python file that loads or builds the model"
-        )
-    if attribute is not None and not all(part.isidentifier() for part in attribute.split(".")):
-        raise BadInput(
-            f"{attribute!r} is no name in a Python file; expected FILE.py:NAME, such as {path}:Net; write one"
-        )
-    return file, attribute
 
 
 def _failure_text(report: Report) -> str:
@@ -156,24 +147,29 @@ def _closing_lines(report: Report) -> Sequence[str]:
             f"besides: {plural(sum(row.total for row in metadata), 'call')} of {plural(overloads, 'operator')} whose "
             "only effect is on shape or strides (listed with --all)"
         )
-    if report.syncs:
-        first = next(row.where for row in report.rows if row.overload == SYNC)
-        lines.append(
-            f"waits: the host waits {plural(report.syncs, 'time')} for a value of the device, first at "
-            f"{first or 'an unknown line'}; where code branches on it, only the side taken is listed"
-        )
-    if report.fake:
-        lines.append(FAKE)
-        lines.extend(f"  {note.where}: {note.what}" for note in report.notes)
+    lines += [_told(wait) for wait in report.waits]
     mode = "train mode with backward and one AdamW step" if request.train else "eval mode"
     gradients = "" if request.train else ", gradients on (forward asks for them)" if request.grad else ", no gradients"
     cast = f", cast to {request.dtype}" if request.dtype else ""
     done = "complete for this input" if report.failure is None else "stopped before the end, so this list is partial"
+    lines += [FAKE] if report.fake else []
+    lines += [f"note: {note.text}" + (f" at {note.where}" if note.where else "") for note in report.notes]
     lines.append(f"model: {report.model}, {mode}{gradients}{cast}")
     lines.append(f"inputs: {report.inputs}; {done}")
     lines.append("versions: " + ", ".join(f"{name} {value}" for name, value in report.versions.items()))
     lines.append(EVIDENCE)
     return lines
+
+
+def _told(wait: Wait) -> str:
+    """Return one place where the host waits, in words."""
+    doing = {
+        "value": "the host reads a value",
+        "copy": "a tensor is copied to the host",
+        "size": "a size follows the data",
+    }
+    steers = "; other data may lead to other operators" if wait.steers else ""
+    return f"waits: {doing[wait.kind]} at {wait.where or 'an unknown line'}, {plural(wait.calls, 'time')} ({wait.overload}){steers}"
 
 
 def _print_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

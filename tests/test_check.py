@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 from neuron_ops.cli.main import run
-from neuron_ops.op_tests.capture.loading import Inputs, converted, describe, find_inputs, find_model, import_folder
+from neuron_ops.op_tests.capture.finding import find_model
+from neuron_ops.op_tests.capture.importing import import_folder
+from neuron_ops.op_tests.capture.inputs import Inputs, converted, describe, given_inputs, missing_inputs
 from neuron_ops.op_tests.capture.places import Places
 from neuron_ops.op_tests.capture.report import Report
 from neuron_ops.op_tests.capture.rows import CallRoute, Failure, Request, Row, sorted_rows
@@ -353,7 +355,7 @@ def test_no_model_is_answered_in_one_sentence(source, attribute, words):
     ],
 )
 def test_the_inputs_of_a_file(line, args, kwargs):
-    found = find_inputs(module(NET + line), torch.nn.Identity())
+    found = given_inputs(module(NET + line))
     assert [describe(value) for value in found.args] == args
     assert {name: describe(value) for name, value in found.kwargs.items()} == kwargs
 
@@ -361,12 +363,12 @@ def test_the_inputs_of_a_file(line, args, kwargs):
 def test_missing_inputs_name_the_parameters():
     made = module(NET)
     with pytest.raises(BadInput, match=r"write for example `example_inputs = \(<ids>,\)`"):
-        find_inputs(made, made.Net())
+        raise missing_inputs("net.py", made.Net())
     keywords = module("class Net(nn.Module):\n    def forward(self, *, batch, mask=None): ...")
     with pytest.raises(BadInput, match=r'`example_inputs = {"batch": ...}`'):
-        find_inputs(keywords, keywords.Net())
+        raise missing_inputs("net.py", keywords.Net())
     with pytest.raises(BadInput, match="is a int; expected a tensor"):
-        find_inputs(module("example_inputs = 3"), torch.nn.Identity())
+        given_inputs(module("example_inputs = 3"))
 
 
 def test_a_factory_that_returns_no_module(capsys, tmp_path):

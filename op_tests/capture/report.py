@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from neuron_ops.op_tests.capture.rows import ORDER, CallRoute, Failure, Note, Request, Row, worst
+from neuron_ops.op_tests.capture.rows import ORDER, CallRoute, Failure, Note, Request, Row, Wait, worst
 from neuron_ops.op_tests.records import Evidence
 
 if TYPE_CHECKING:
@@ -19,25 +19,28 @@ EVIDENCE = (
     "vendor's source registers; this predicts how an operator would be served, it says nothing of device numerics, "
     "speed or memory."
 )
-FAKE = (
-    "fake tensors: the model was built and run on tensors of the simulated device that have shapes and no values, so its size does "
-    "not matter; where code asked for a value, what was assumed is listed"
-)
 DOING = {
     "import": "the import of the file", "construction": "the construction of the model",
-    "inputs": "the making of the inputs", "move": "the move to the device", "forward": "the forward pass",
+    "inputs": "the making of the inputs", "move": "the move to the device", "forward": "the forward pass", "call": "the call",
     "backward": "the backward pass", "optimizer step": "the optimizer step",
 }  # fmt: skip
 """The phases of a run, in order, in words."""
-ON_DEVICE = ("move", "forward", "backward", "optimizer step")
+ON_DEVICE = ("move", "forward", "call", "backward", "optimizer step")
 """The phases that need the device."""
+FAKE = (
+    "fake tensors: the model was built and run on tensors of the simulated device that have shapes and no memory, so its size does "
+    "not matter; what was assumed where code asked for a value is noted"
+)
 SYNC = "aten._local_scalar_dense.default"
 """What `.item()`, `bool()` and `int()` of a tensor call: the host waits for the device."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a check found: rows worst first; `failure` is None where the run is complete for its input."""
+    """What a check found: rows worst first; `failure` is None where the run is complete for its input.
+
+    `as_is` says that a function or a script ran, whose models keep their own modes and gradients.
+    """
 
     request: Request
     model: str | None
@@ -46,8 +49,20 @@ class Report:
     rows: tuple[Row, ...]
     failure: Failure | None = None
     printed: str = ""
-    fake: bool = False
     notes: tuple[Note, ...] = ()
+    waits: tuple[Wait, ...] = ()
+    as_is: bool = False
+    fake: bool = False
+
+    @property
+    def mode(self) -> dict[str, Any]:
+        """Return how the model was run."""
+        request = self.request
+        return {
+            "train": request.train, "eval": request.eval or not request.train, "as_is": self.as_is,
+            "gradients": self.as_is or request.train or request.grad, "dtype": request.dtype, "autocast": request.autocast,
+            "fake_tensors": self.fake,
+        }  # fmt: skip
 
     @property
     def working(self) -> tuple[Row, ...]:
@@ -82,8 +97,8 @@ class Report:
 
     @property
     def complete(self) -> bool:
-        """Return whether the rows are all that the model calls: it ran to its end and no value of the device was read."""
-        return self.failure is None and not self.syncs
+        """Return whether the rows are all that the model calls: it ran to its end and no data steered it."""
+        return self.failure is None and not any(wait.steers for wait in self.waits)
 
     def found(self, fail_on: str) -> bool:
         """Return whether there is a finding at or above `fail_on`: unsupported, fallback or never."""
@@ -102,7 +117,16 @@ class Report:
         for route, one, many in _CLAUSES:
             if counts[route]:
                 text += f", {counts[route]} {_verb(counts[route], one, many)}"
-        return f"{text}: {self._conclusion(counts)}."
+        return f"{text}: {self._conclusion(counts)}{self._proviso}."
+
+    @property
+    def _proviso(self) -> str:
+        """Return what limits the verdict to this input, or nothing."""
+        lines = [wait.where or "an unknown line" for wait in self.waits if wait.steers]
+        if self.failure is not None or not lines:
+            return ""
+        more = f" and {plural(len(set(lines)) - 1, 'other line')}" if len(set(lines)) > 1 else ""
+        return f", for this input: data decides at {lines[0]}{more} what runs next"
 
     def _conclusion(self, counts: Mapping[CallRoute, int]) -> str:
         if self.failure is not None and not self.failure.device_only:
@@ -118,9 +142,8 @@ class Report:
         request = self.request
         return {
             "schema": SCHEMA, "file": request.file, "model": self.model, "inputs": self.inputs,
-            "mode": {"train": request.train, "gradients": request.train or request.grad, "dtype": request.dtype},
+            "mode": self.mode,
             "verdict": self.verdict, "complete": self.complete, "complete_for_this_input": self.failure is None,
-            "fake_tensors": self.fake, "notes": [asdict(note) for note in self.notes],
             "evidence": str(Evidence.SIMULATED), "evidence_note": EVIDENCE, "versions": dict(self.versions),
             "counts": {
                 "operators": _counts(self.counts), "calls": _counts(self.calls),
@@ -131,6 +154,8 @@ class Report:
                 "syncs": self.syncs,
             },
             "operators": [row.to_json() for row in self.rows],
+            "waits": [asdict(wait) for wait in self.waits],
+            "notes": [asdict(note) for note in self.notes],
             "failure": asdict(self.failure) if self.failure else None, "printed": self.printed,
         }  # fmt: skip
 

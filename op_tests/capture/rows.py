@@ -48,11 +48,14 @@ def worst(routes: Iterable[CallRoute]) -> CallRoute:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to check: the absolute path of a Python file, the attribute in it or None, and how to run it.
+    """What to check: the absolute path of a file or folder, the attribute in it or None, and how to run it.
 
+    `call` says that the attribute is a function to call; `inputs` describe the arguments as --input does; `arguments`
+    are what the script sees in sys.argv; `eval` trains in eval mode; `autocast` is a dtype. `lengths_on_host` leaves
+    int64 inputs of one dimension on the CPU. `fake` asks for fake tensors (True), real values (False) or real values
+    where they fit (None).
     `device` is neuron, or cpu to learn whether a failure is the device's; `grad` leaves gradients on in eval mode;
-    `dtype` casts the model and its floating-point inputs; `fake` asks for fake tensors (True), real values (False) or real
-    values where they fit (None).
+    `dtype` casts the model and its floating-point inputs.
     """
 
     file: str
@@ -61,15 +64,45 @@ class Request:
     train: bool = False
     grad: bool = False
     dtype: str | None = None
+    call: bool = False
+    inputs: tuple[str, ...] = ()
+    arguments: tuple[str, ...] = ()
+    eval: bool = False
+    autocast: str | None = None
+    unsafe_load: bool = False
+    lengths_on_host: bool = False
     fake: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What was assumed, because the tensors are fake, at which line."""
+    """What the reader must know of how the model was run, and the line that it is about or None."""
 
-    what: str
-    where: str
+    text: str
+    where: str | None = None
+
+
+class WaitKind(StrEnum):
+    """Why the host has to wait for the device."""
+
+    VALUE = "value"
+    COPY = "copy"
+    SIZE = "size"
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Calls on one line for which the host needs data of the device.
+
+    A value is read (`.item()`, `bool()`), a tensor is copied to the host (`.tolist()`, `.cpu()`) or a result's size
+    follows the data (`nonzero()`, masks). `steers` says that other data may lead to other operators.
+    """
+
+    kind: WaitKind
+    overload: str
+    where: str | None
+    calls: int
+    steers: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import contextlib
 import sys
 from typing import TYPE_CHECKING, Any
 
+from neuron_ops.op_tests.capture.fake.full_size import default_dtype
 from neuron_ops.op_tests.capture.fake.guesses import Guesses
 from neuron_ops.op_tests.capture.fake.host import Leaving
 from neuron_ops.op_tests.capture.fake.known import Known
@@ -28,7 +29,7 @@ _RETRIES = 6
 class Fakes:
     """The modes under which a model is built and run on fake tensors, for the time of the context."""
 
-    def __init__(self, places: Places, tell: Callable[[str, str], None]) -> None:
+    def __init__(self, places: Places, tell: Callable[[str, str | None], None]) -> None:
         self.known = Known()
         self.guesses = Guesses(places, self._tell)
         self._send = tell
@@ -55,6 +56,13 @@ class Fakes:
     def to_device(self, tensor: torch.Tensor, dtype: torch.dtype | None) -> torch.Tensor:
         """Return the tensor on the device, cast to `dtype` where it has a floating point."""
         return tensor.to(DEVICE, dtype if dtype is not None and tensor.is_floating_point() else tensor.dtype)
+
+    def default_dtype(self, model: torch.nn.Module) -> torch.dtype | None:
+        """Return the dtype that a mixture of experts is cast to where none is asked for, and note it."""
+        dtype = default_dtype(model)
+        if dtype is not None:
+            self._send("cast to bfloat16: the grouped product of experts has no other dtype", None)
+        return dtype
 
     def explore(self, run: Callable[[], None], recorder: Recorder, again: Callable[[], None]) -> None:
         """Call `run` until it ends without an error or no guess is left to turn over; `again` is told before each retry.
