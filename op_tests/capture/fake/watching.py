@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import re
+from typing import Any
 
 import torch
 from neuron_ops.op_tests.capture.fake.guesses import ASKING, Guesses
 from neuron_ops.op_tests.capture.fake.known import LIMIT, Known, mapped, tensors_in
 from neuron_ops.op_tests.capture.fake.tensors import DEVICE, device_of
 from neuron_ops.op_tests.targets.sim import host, kernels, runtime
+from neuron_ops.op_tests.targets.sim.journal import Entry
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
     DynamicOutputShapeException,
@@ -18,15 +20,13 @@ from torch._subclasses.fake_tensor import (
 )
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
-if TYPE_CHECKING:
-    from neuron_ops.op_tests.targets.sim.journal import Entry
-
 _UNSEEN = frozenset({"aten.detach.default", "aten.lift.default", "aten.lift_fresh.default"})
 """What never reaches a backend as a call of its own."""
 _INDEXING = frozenset(
     {"aten.index.Tensor", "aten.index_put.default", "aten.index_put_.default", "aten._unsafe_index.Tensor"}
 )
 _ATTENTION = "aten.scaled_dot_product_attention.default"
+_NO_VIEW = re.compile("Cannot view a tensor|view size is not compatible")
 _NO_SHAPES = (
     UnsupportedOperatorException, UnsupportedFakeTensorException, DynamicOutputShapeException, DataDependentOutputException,
 )  # fmt: skip
@@ -88,8 +88,13 @@ class Watch(TorchDispatchMode):
         try:
             with self, torch.no_grad():
                 op._op_dk(kernel.composite or torch._C.DispatchKey.CompositeExplicitAutograd, *wrapped, **named)
-        except (RuntimeError, NotImplementedError):  # the composite reads memory: what it called until then stays
-            pass
+        except (RuntimeError, ValueError) as error:
+            # Most read memory, which fakes do not have: what they called until then stays. A view is another matter.
+            if _NO_VIEW.search(str(error)):
+                entry.below.append(Entry(str(op), entry.dtype, unsupported=True))
+                self._guesses.note(
+                    f"PyTorch's composite kernel of {op} raises: it cannot view a tensor with these strides"
+                )
         finally:
             self._opening = not outermost
         self._opened[key] = list(entry.below)
