@@ -134,7 +134,7 @@ def test_training_in_bfloat16_lists_backward_and_optimizer(capsys):
     _, report, rows, _ = check_json(capsys, MODELS / "gpt.py", "--train", "--dtype", "bfloat16")
     assert report["complete_for_this_input"] is True
     assert report["mode"] == {
-        "train": True, "eval": False, "as_is": False, "gradients": True, "dtype": "bfloat16", "autocast": None,
+        "train": True, "eval": False, "as_is": False, "gradients": True, "dtype": "bfloat16", "autocast": None, "fake_tensors": False,
     }  # fmt: skip
     backward = rows["aten._scaled_dot_product_fused_attention_overrideable_backward.default"]
     assert (backward["dtypes"][0], backward["phase"]) == ("bfloat16", "backward")

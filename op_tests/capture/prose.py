@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from neuron_ops.op_tests.capture.assessment import folded
 from neuron_ops.op_tests.capture.evidence import Closeness
-from neuron_ops.op_tests.capture.report import EVIDENCE, plural
+from neuron_ops.op_tests.capture.report import EVIDENCE, FAKE, plural
 from neuron_ops.op_tests.capture.rows import CallRoute, WaitKind
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def mode_lines(report: Report) -> list[str]:
     done = "complete for this input" if report.failure is None else "stopped before the end, so this list is partial"
     lines = [f"model: {report.model}, {_mode(report)}", f"inputs: {report.inputs or 'none'}; {done}"]
     lines += [f"note: {note.text}{f' at {note.where}' if note.where else ''}" for note in report.notes]
-    return lines + [_wait_text(wait) for wait in report.waits]
+    return [*([FAKE] if report.fake else []), *lines, *(_wait_text(wait) for wait in report.waits)]
 
 
 def _mode(report: Report) -> str:
