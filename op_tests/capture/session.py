@@ -111,7 +111,7 @@ class _Session:
     def load(self) -> Inputs:
         """Import the file, build model and inputs, and return the inputs as the model will get them."""
         self._enter("import")
-        is_file = self.file.suffix == ".py"
+        is_file = self.file.suffix != ".json" and not self.file.is_dir()  # those two are opened in a moment
         if self.request.device == "neuron" and (self.request.fake or (self.request.fake is None and not is_file)):
             self._make_fakes()
         elif self.request.fake is None:
