@@ -61,7 +61,8 @@ def judge(request: Request, *, seconds: float, memory: int) -> Report:
         return report
     on_cpu = _attempt(dataclasses.replace(request, device="cpu"), seconds, memory)
     if on_cpu.failure is None:
-        return dataclasses.replace(report, failure=dataclasses.replace(failure, device_only=True))
+        notes = tuple(dict.fromkeys((*report.notes, *on_cpu.notes)))  # such as: which calls take a sparse tensor
+        return dataclasses.replace(report, failure=dataclasses.replace(failure, device_only=True), notes=notes)
     return report
 
 

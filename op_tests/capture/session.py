@@ -24,6 +24,7 @@ from neuron_ops.op_tests.capture.offline import refuse_network
 from neuron_ops.op_tests.capture.opening import inputs_of, opened
 from neuron_ops.op_tests.capture.places import ModulePath, Origins, Places, shown
 from neuron_ops.op_tests.capture.recorder import Recorder, first_line
+from neuron_ops.op_tests.capture.sparse import SparseCalls, any_sparse
 from neuron_ops.op_tests.capture.waits import Waits
 from neuron_ops.op_tests.records import BadInput
 
@@ -239,7 +240,10 @@ class _Session:
         self._enter("call" if isinstance(self.model, FunctionEntry) else "forward")
         graded = self.request.train or self.request.grad or isinstance(self.model, FunctionEntry)
         autocast = getattr(torch, self.request.autocast) if self.request.autocast else None
+        held = (*self.model.parameters(), *self.model.buffers(), inputs.args, dict(inputs.kwargs))
+        sparse = self.request.device == "cpu" and any_sparse(held)
         with (
+            SparseCalls(self._told) if sparse else nullcontext(),
             self.path.follow(self.model),
             nullcontext() if graded else torch.no_grad(),
             torch.autocast(self.request.device, autocast) if autocast is not None else nullcontext(),
