@@ -266,6 +266,22 @@ def test_a_package_a_neighbour_and_arguments(capsys, tmp_path, monkeypatch):
     assert not list(tmp_path.rglob("__pycache__"))
 
 
+def test_a_package_without_init_and_the_project_of_the_working_directory(capsys, tmp_path, monkeypatch):
+    write(tmp_path, "SCALE = 2\n", "settings_of_project.py")
+    write(tmp_path, "def twice(x): return x.tan()\n", "loose/parts.py")
+    file = write(
+        tmp_path,
+        "from settings_of_project import SCALE\nfrom .parts import twice\n"
+        "class Net(nn.Module):\n    def forward(self, x):\n        return twice(x) * SCALE\n",
+        "loose/model.py",
+    )
+    monkeypatch.chdir(tmp_path)
+    for target in (file, "loose.model:Net"):
+        code, _, rows, _ = check_json(capsys, target, "--input", "x:float32[2]")
+        assert code == 0
+        assert {"aten.tan.default", "aten.mul.Tensor"} <= set(rows)
+
+
 # --- wrong usage -----------------------------------------------------------------------------------------------------
 
 

@@ -6,10 +6,10 @@ import importlib
 import importlib.util
 import runpy
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pathlib import Path
     from types import ModuleType
 
 
@@ -24,12 +24,24 @@ def import_folder(file: Path) -> tuple[Path, str]:
 def load_file(file: Path) -> ModuleType:
     """Import the file as if it were found on sys.path, its folder first; raises whatever its code raises.
 
-    Its name is never ``__main__``, so that guarded blocks do not run.
+    The working directory comes last, for absolute imports of the project's own packages. The module's name is never
+    ``__main__``, so that guarded blocks do not run.
     """
     folder, name = import_folder(file)
     sys.path.insert(0, str(folder))
+    sys.path.append(str(Path.cwd()))
     if "." in name or file.name == "__init__.py":
         return importlib.import_module(name)
+    try:
+        return _load_alone(file, name)
+    except ImportError as error:
+        if "no known parent package" not in str(error):
+            raise
+    sys.path.insert(0, str(folder.parent))  # a package without __init__.py
+    return importlib.import_module(f"{folder.name}.{name}")
+
+
+def _load_alone(file: Path, name: str) -> ModuleType:
     if name in sys.modules or name in sys.stdlib_module_names:  # a file called types.py must not replace that module
         name = f"checked_{name}"
     spec = importlib.util.spec_from_file_location(name, file)
