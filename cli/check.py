@@ -2,30 +2,54 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
+from neuron_ops.cli.check_text import print_assessment
+from neuron_ops.cli.stored import stored_results
 from neuron_ops.cli.sweep import Size
-from neuron_ops.op_tests.capture.report import DOING, EVIDENCE, SYNC, CallRoute, Report, Request, Row, plural
+from neuron_ops.cli.target import requested
+from neuron_ops.op_tests.capture.assessment import assess
+from neuron_ops.op_tests.capture.documents import to_html, to_markdown
+from neuron_ops.op_tests.capture.evidence import read_catalogue_file
+from neuron_ops.op_tests.capture.report import DOING, Report
+from neuron_ops.op_tests.capture.sarif import repository, to_sarif
 from neuron_ops.op_tests.records import BadInput, InputFailed
 from neuron_ops.workers.judge import judge
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+
+    from neuron_ops.op_tests.capture.assessment import Assessment
+    from neuron_ops.op_tests.capture.evidence import Catalogue
+
+_FORMATS = ("json", "sarif", "markdown", "html")
 
 
 @click.command()
 @click.argument("model", metavar="FILE[:ATTR]")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGUMENT...]")
+@click.option("--call", "function", metavar="NAME", help="Call this function with the inputs, in place of a model.")
+@click.option(
+    "--input", "inputs", multiple=True, metavar="NAME:DTYPE[SIZES]",
+    help="One argument of the model, such as x:float32[1,3,224,224] or ids:int64[1,16]<1000; repeat for more.",
+)  # fmt: skip
 @click.option("--train", is_flag=True, help="Run in train mode, with backward and one step of AdamW.")
 @click.option(
     "--dtype", type=click.Choice(["float32", "bfloat16", "float16"]),
     help="Cast the model and its floating-point inputs first.",
 )  # fmt: skip
+@click.option("--eval", "evaluate", is_flag=True, help="With --train: keep eval mode (no dropout, fixed batch norms).")
 @click.option(
-    "--fail-on", type=click.Choice(["unsupported", "fallback", "never"]), default="unsupported", show_default=True,
-    help="Exit with 1 when an operator is served this way or worse.",
+    "--autocast", type=click.Choice(["bfloat16", "float16"]), help="Run forward under autocast of the device."
+)
+@click.option("--unsafe-load", is_flag=True, help="Unpickle a whole model, which runs code in the file.")
+@click.option(
+    "--fail-on", type=click.Choice(["unsupported", "wrong", "fallback", "unknown", "never"]), default="unsupported",
+    show_default=True, help="Exit with 1 when an operator is of this kind or worse; unsupported is worst.",
 )  # fmt: skip
 @click.option(
     "--timeout", default=120.0, show_default=True, type=click.FloatRange(min=0, min_open=True),
@@ -33,52 +57,82 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option("--memory", default="8GiB", show_default=True, type=Size(), help="Memory that it may take.")
 @click.option("--all", "show_all", is_flag=True, help="List the calls that only change shape or strides too.")
+@click.option(
+    "--catalogue", type=click.Path(path_type=Path), help="Stored results to judge by; default: the shipped ones."
+)
+@click.option("--db", help="Database URL or SQLite file with stored results; default: that of the settings.")
+@click.option(
+    "--export-cases", "export", type=click.Path(path_type=Path), metavar="FOLDER",
+    help="Write the calls that no stored result covers exactly, as cases that `sweep` runs.",
+)  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option("--sarif", "as_sarif", is_flag=True, help="Print SARIF 2.1.0, for code scanning.")
+@click.option("--markdown", "as_markdown", is_flag=True, help="Print Markdown, for a pull request.")
+@click.option("--html", "as_html", is_flag=True, help="Print one HTML page.")
 def check(
-    model: str, train: bool, dtype: str | None, fail_on: str, timeout: float, memory: int, show_all: bool, as_json: bool
-) -> int:
+    model: str, fail_on: str, timeout: float, memory: int, show_all: bool, catalogue: Path | None, db: str | None,
+    export: Path | None, **options: Any,
+) -> int:  # fmt: skip
     """Judge how a model would be served on the device.
 
-    FILE.py holds the model: an nn.Module, a function build_model() or an nn.Module class; FILE.py:NAME names one of
-    several. The file also says what to call it with: `example_inputs` (a tensor, a tuple of arguments or a dict of
-    keyword arguments) or a function `get_inputs()`. The file runs in a child process on a simulated device; blocks
-    under `if __name__ == "__main__"` do not run.
+    FILE.py holds the model: an nn.Module, a function build_model() or an nn.Module class; FILE.py:NAME or
+    package.module:NAME names one of several, or a function to call. Programs of torch.export.save and torch.jit.save
+    and the config.json of a Hugging Face model, or its folder, need no Python file.
 
-    Example: neuron-ops check mymodel.py:Net --fail-on fallback
+    The file also says what to call the model with: `example_inputs` (a tensor, a tuple of arguments or a dict of keyword
+    arguments) or a function `get_inputs()`; --input says it from outside, and without either the inputs are guessed where
+    the first layer tells them. It all runs in a child process on a simulated device without a network. Blocks under
+    `if __name__ == "__main__"` do not run, unless the file has no model and arguments follow --: then the script runs.
+
+    Example: neuron-ops check mymodel.py:Net --input 'x:float32[1,3,224,224]' --fail-on fallback
     """
-    file, attribute = _split(model)
-    request = Request(str(file), attribute, train=train, dtype=dtype)
+    format_ = _format({name: options.pop(f"as_{name}") for name in _FORMATS})
+    request = requested(model, **options)
+    named = None if catalogue is None else [read_catalogue_file(catalogue)]
+    if export is not None:
+        request = dataclasses.replace(
+            request, export=_new_folder(export), known=_exact(named or stored_results(db, ()))
+        )
     report = judge(request, seconds=timeout, memory=memory)
-    if as_json:
-        click.echo(json.dumps(report.to_json(), ensure_ascii=False))
+    assessment = assess(report, stored_results(db, {row.overload for row in report.rows}) if named is None else named)
+    if format_ == "text":
+        print_assessment(assessment, show_all=show_all)
     else:
-        _print_report(report, show_all=show_all)
-    failure = report.failure
-    if failure is not None and not failure.device_only:
+        click.echo(_text(assessment, format_, Path(request.file)), nl=format_ != "markdown")
+    if report.failure is not None and not report.failure.device_only:
         raise InputFailed(_failure_text(report))
-    if report.printed and not as_json:
-        click.echo(f"\nprinted by {file.name}:\n{report.printed}", err=True)
-    return int(report.found(fail_on))
+    if report.printed and format_ == "text":
+        click.echo(f"\nprinted by {Path(request.file).name}:\n{report.printed}", err=True)
+    return int(assessment.found(fail_on))
 
 
-def _split(text: str) -> tuple[Path, str | None]:
-    """Return the absolute path and the attribute of ``FILE.py[:ATTR]``; raises BadInput."""
-    path, attribute = text, None
-    if not Path(text).exists() and ":" in text:
-        path, _, attribute = text.rpartition(":")
-    file = Path(path).absolute()
-    if not file.exists():
-        raise BadInput(f"there is no file {path!r}; expected a Python file; check the path")
-    if not file.is_file() or file.suffix != ".py":
-        what = "a file that is not Python" if file.is_file() else "no file"
+def _new_folder(folder: Path) -> str:
+    if (folder / "bank").exists():
+        raise BadInput(f"{folder} has a sample bank already; expected a new folder for the cases; name another")
+    return str(folder.absolute())
+
+
+def _exact(catalogues: Sequence[Catalogue]) -> tuple[str, ...]:
+    """Return the signatures that stored results cover exactly."""
+    return tuple(signature for catalogue in catalogues for signature in catalogue.exact)
+
+
+def _format(formats: Mapping[str, bool]) -> str:
+    """Return the name of the one format that was asked for, else ``text``; raises BadInput for two."""
+    asked = [name for name, chosen in formats.items() if chosen]
+    if len(asked) > 1:
         raise BadInput(
-            f"{path!r} is {what}; expected FILE.py or FILE.py:NAME; write a Python file that loads or builds the model"
+            f"--{asked[0]} and --{asked[1]} both say what to print; expected one of them; run the check once for each"
         )
-    if attribute is not None and not all(part.isidentifier() for part in attribute.split(".")):
-        raise BadInput(
-            f"{attribute!r} is no name in a Python file; expected FILE.py:NAME, such as {path}:Net; write one"
-        )
-    return file, attribute
+    return asked[0] if asked else "text"
+
+
+def _text(assessment: Assessment, format_: str, file: Path) -> str:
+    if format_ == "json":
+        return json.dumps(assessment.to_json(), ensure_ascii=False)
+    if format_ == "sarif":
+        return json.dumps(to_sarif(assessment, repository(file)), ensure_ascii=False)
+    return to_markdown(assessment) if format_ == "markdown" else to_html(assessment)
 
 
 def _failure_text(report: Report) -> str:
@@ -93,85 +147,3 @@ def _failure_text(report: Report) -> str:
         sentence = f"{file}: {failure.message}"
     printed = f"printed by {file}:\n{report.printed}" if report.printed else ""
     return "\n\n".join(part for part in (printed, failure.traceback, f"neuron-ops: {sentence}") if part)
-
-
-def _print_report(report: Report, *, show_all: bool) -> None:
-    """Print the verdict, the rows worst first, and what was run."""
-    failure = report.failure
-    if failure is not None and not failure.device_only and not report.rows:
-        return  # nothing to show but the traceback, which follows on standard error
-    click.echo(report.verdict)
-    _print_device_failure(report)
-    rows = report.rows if show_all else report.working
-    if rows:
-        click.echo()
-        _print_table(("", "operator", "dtype", "calls", "route", "first call"), [_cells(row) for row in rows])
-    click.echo()
-    for line in _closing_lines(report):
-        click.echo(line)
-
-
-def _print_device_failure(report: Report) -> None:
-    failure = report.failure
-    if failure is None or not failure.device_only:
-        return
-    operator = f" in {failure.operator}" if failure.operator else ""
-    where = f" at {failure.where}" if failure.where else ""
-    click.echo(
-        f"{DOING[failure.phase].capitalize()} fails on the simulated device{operator}{where} and works on the CPU: "
-        f"{failure.message}"
-    )
-
-
-def _cells(row: Row) -> tuple[str, ...]:
-    """Return one row of the table."""
-    worst = row.calls[row.route]
-    calls = str(row.total) if worst == row.total else f"{worst} of {row.total}"
-    route = str(row.route)
-    if row.route is CallRoute.FALLBACK and row.reason:
-        route = f"{route}: {row.reason}"
-    if row.parts:
-        route += " (" + ", ".join(f"{p.overload} {p.route} ×{p.calls}" for p in row.parts) + ")"
-    if row.message:
-        route += f" ({row.message if len(row.message) <= 60 else row.message[:59] + '…'})"
-    where = row.where or (f"in {row.phase}" if row.phase != "forward" else "")
-    return str(row.route.status), row.overload, row.dtype or "", calls, route, where
-
-
-def _closing_lines(report: Report) -> Sequence[str]:
-    """Return the lines below the table: counts with denominators, what was run, evidence, versions."""
-    calls, metadata, request = report.calls, report.metadata, report.request
-    work = ", ".join(
-        f"{n} {route}" for route, n in sorted(calls.items(), key=lambda item: list(CallRoute).index(item[0]))
-    )
-    lines = [
-        f"calls: {calls.total()} over {plural(len(report.working), 'pair')} of overload and dtype: {work or 'none'}"
-    ]
-    if metadata:
-        overloads = len({row.overload for row in metadata})
-        lines.append(
-            f"besides: {plural(sum(row.total for row in metadata), 'call')} of {plural(overloads, 'operator')} whose "
-            "only effect is on shape or strides (listed with --all)"
-        )
-    if report.syncs:
-        first = next(row.where for row in report.rows if row.overload == SYNC)
-        lines.append(
-            f"waits: the host waits {plural(report.syncs, 'time')} for a value of the device, first at "
-            f"{first or 'an unknown line'}; where code branches on it, only the side taken is listed"
-        )
-    mode = "train mode with backward and one AdamW step" if request.train else "eval mode"
-    gradients = "" if request.train else ", gradients on (forward asks for them)" if request.grad else ", no gradients"
-    cast = f", cast to {request.dtype}" if request.dtype else ""
-    done = "complete for this input" if report.failure is None else "stopped before the end, so this list is partial"
-    lines.append(f"model: {report.model}, {mode}{gradients}{cast}")
-    lines.append(f"inputs: {report.inputs}; {done}")
-    lines.append("versions: " + ", ".join(f"{name} {value}" for name, value in report.versions.items()))
-    lines.append(EVIDENCE)
-    return lines
-
-
-def _print_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print rows under their heads, columns as wide as they need."""
-    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
-    for row in (heads, *rows):
-        click.echo("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())

@@ -21,6 +21,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "runs": ("neuron_ops.cli.runs:runs", "List the stored runs with their counts; cancel, prune."),
     "repro": ("neuron_ops.cli.repro:repro", "Print a standalone script that repeats one case."),
     "check": ("neuron_ops.cli.check:check", "Judge how a model would be served on the device."),
+    "catalogue": ("neuron_ops.cli.catalogue:catalogue", "Write stored results as one file that checks judge by."),
     "translators": ("neuron_ops.cli.translators:translators", "List, plan and verify translations."),
     "selftest": ("neuron_ops.cli.selftest:selftest", "Plant faults and say which of them are caught."),
     "serve": ("neuron_ops.cli.serve:serve", "Start the site on this machine."),

@@ -123,16 +123,21 @@ class Bank:
         query = "SELECT label, reason FROM dropped WHERE overload = ? ORDER BY label"
         return [(label, reason) for label, reason in self._query(dtype, query, overload)]
 
-    def sample(self, case: Case) -> Sample:
-        """Return the recorded arguments of a case; raises BadInput where the bank has no such sample."""
+    def find(self, case: Case) -> Sample | None:
+        """Return the recorded arguments of a case, None where the bank has no such sample."""
         query = "SELECT data FROM sample WHERE overload = ? AND label = ?"
         row = next(iter(self._query(case.dtype, query, case.overload, case.sample)), None)
-        if row is None:
+        return None if row is None else Sample.from_bytes(row[0])
+
+    def sample(self, case: Case) -> Sample:
+        """Return the recorded arguments of a case; raises BadInput where the bank has no such sample."""
+        found = self.find(case)
+        if found is None:
             raise BadInput(
                 f"no sample {case.sample!r} of {case.overload} in {case.dtype} for torch {torch.__version__}, seed {case.seed}; "
                 "expected one that the bank recorded; run `neuron-ops bank build` with the torch that the run used"
             )
-        return Sample.from_bytes(row[0])
+        return found
 
     def missing(self, dtypes: Sequence[str], *, axes: bool = False) -> list[str]:
         """Return the dtypes that have no bank file yet; with `axes` also those whose file has no variants of the axes."""

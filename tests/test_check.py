@@ -7,9 +7,13 @@ from pathlib import Path
 import pytest
 import torch
 from neuron_ops.cli.main import run
-from neuron_ops.op_tests.capture.loading import Inputs, converted, describe, find_inputs, find_model, import_folder
-from neuron_ops.op_tests.capture.recorder import Places
-from neuron_ops.op_tests.capture.report import CallRoute, Failure, Report, Request, Row, sorted_rows
+from neuron_ops.op_tests.capture.assessment import assess
+from neuron_ops.op_tests.capture.finding import find_model
+from neuron_ops.op_tests.capture.importing import import_folder
+from neuron_ops.op_tests.capture.inputs import Inputs, converted, describe, given_inputs, missing_inputs
+from neuron_ops.op_tests.capture.places import Places
+from neuron_ops.op_tests.capture.report import Report
+from neuron_ops.op_tests.capture.rows import CallRoute, Failure, Request, Row, sorted_rows
 from neuron_ops.op_tests.records import BadInput
 
 MODELS = Path(__file__).parent / "models"
@@ -25,7 +29,17 @@ def check(capsys, file, *options):
 def check_json(capsys, file, *options):
     code, out, err = check(capsys, file, "--json", *options)
     report = json.loads(out)
-    return code, report, {row["overload"]: row for row in report["rows"]}, err
+    return code, report, by_operator(report), err
+
+
+def by_operator(report):
+    """Return overload → its worst row, with the `calls` and `places` of all its rows."""
+    found = {}
+    for row in report["operators"]:
+        all_rows = found.setdefault(row["overload"], {**row, "calls": 0, "places": []})
+        all_rows["calls"] += row["count"]
+        all_rows["places"].append(row["where"])
+    return found
 
 
 def write(folder, source, name="user_model.py"):
@@ -42,7 +56,9 @@ def line_of(file, text):
 
 
 def same_place(where, file, text):
-    return str(Path(where.rpartition(":")[0]).absolute()) + ":" + where.rpartition(":")[2] == line_of(file, text)
+    if isinstance(where, str):
+        where = dict(zip(("file", "_", "line"), where.rpartition(":"), strict=True))
+    return f"{Path(where['file']).absolute()}:{where['line']}" == line_of(file, text)
 
 
 # --- real models -----------------------------------------------------------------------------------------------------
@@ -51,19 +67,22 @@ def same_place(where, file, text):
 def test_a_cnn_in_eval_mode(capsys):
     code, report, rows, _ = check_json(capsys, MODELS / "cnn.py")
     assert code == 0
-    assert report["schema"] == 1
+    assert report["schema"] == 2
     assert report["complete_for_this_input"] is True
     convolution, norm = rows["aten.convolution.default"], rows["aten.native_batch_norm.default"]
-    assert (convolution["status"], convolution["dtype"], convolution["calls"]) == ("N", "float32", 5)
-    assert same_place(convolution["where"], MODELS / "cnn.py", "self.pool(self.stem(x))")
+    assert (convolution["status"], convolution["dtypes"], convolution["calls"]) == ("N", ["float32"] * 2, 5)
+    assert any(same_place(where, MODELS / "cnn.py", "self.pool(self.stem(x))") for where in convolution["places"])
+    assert sorted(where["module"] for where in convolution["places"]) == [
+        "blocks.0.conv1", "blocks.0.conv2", "blocks.1.conv1", "blocks.1.conv2", "stem",
+    ]  # fmt: skip
     assert (norm["status"], norm["reason"], norm["calls"]) == ("C", "unimplemented", 4)
-    assert same_place(norm["where"], MODELS / "cnn.py", "y = torch.relu(self.norm1")
+    assert any(same_place(where, MODELS / "cnn.py", "y = torch.relu(self.norm1") for where in norm["places"])
     assert not {"aten.copy_.default", "aten.empty_strided.default"} & set(rows)  # moving the model is ours
     assert "printed while importing" in report["printed"]
     assert report["inputs"] == "float32[2, 3, 32, 32]"
     assert report["versions"]["torch"] == torch.__version__.partition("+")[0]
-    assert [row["route"] for row in report["rows"]] == sorted(
-        (row["route"] for row in report["rows"]), key=[str(r) for r in CallRoute].index
+    assert [row["route"] for row in report["operators"]] == sorted(
+        (row["route"] for row in report["operators"]), key=[str(r) for r in CallRoute].index
     )
 
 
@@ -71,7 +90,7 @@ def test_fallbacks_are_findings_where_the_user_says_so(capsys):
     code, out, err = check(capsys, MODELS / "cnn.py", "--fail-on", "fallback")
     assert code == 1
     assert "6 of 8 operators run natively on the simulated device, 2 fall back to the host CPU" in out
-    assert "C  aten.native_batch_norm.default" in out
+    assert "  C  aten.native_batch_norm.default in float32 falls back to the host CPU (unimplemented); 2 calls" in out
     assert out.index("native_batch_norm") < out.index("aten.convolution.default")
     assert "complete for this input" in out
     assert "nothing of device numerics, speed or memory" in out
@@ -86,10 +105,12 @@ def test_an_lstm_is_unsupported_and_the_list_goes_on(capsys):
     assert (cell["status"], cell["route"], cell["calls"]) == ("U", "unsupported", 4)
     assert same_place(cell["where"], MODELS / "lstm_tagger.py", "self.lstm(self.embedding(ids))")
     assert (rows["aten.linear.default"]["status"], rows["aten.linear.default"]["calls"]) == ("N", 1)
-    assert report["operators"]["unsupported"] == 1
-    assert report["calls"]["unsupported"] == 4
-    assert report["calls"]["total"] == sum(row["calls"] for row in report["rows"] if row["route"] != "metadata only")
-    assert report["metadata_only"]["calls"] > 0
+    assert report["counts"]["operators"]["unsupported"] == 1
+    assert report["counts"]["calls"]["unsupported"] == 4
+    assert report["counts"]["calls"]["total"] == sum(
+        row["count"] for row in report["operators"] if row["route"] != "metadata only"
+    )
+    assert report["counts"]["metadata_only"]["calls"] > 0
     assert report["verdict"].endswith("1 is unsupported: the model would not run as it is.")
     assert report["inputs"] == "ids=int64[2, 4]"
 
@@ -112,10 +133,12 @@ def test_a_gpt_takes_the_attention_of_the_device(capsys):
 def test_training_in_bfloat16_lists_backward_and_optimizer(capsys):
     _, report, rows, _ = check_json(capsys, MODELS / "gpt.py", "--train", "--dtype", "bfloat16")
     assert report["complete_for_this_input"] is True
-    assert report["mode"] == {"train": True, "gradients": True, "dtype": "bfloat16"}
+    assert report["mode"] == {
+        "train": True, "eval": False, "as_is": False, "gradients": True, "dtype": "bfloat16", "autocast": None, "fake_tensors": False,
+    }  # fmt: skip
     backward = rows["aten._scaled_dot_product_fused_attention_overrideable_backward.default"]
-    assert (backward["dtype"], backward["phase"]) == ("bfloat16", "backward")
-    assert {row["phase"] for row in report["rows"]} == {"forward", "backward", "optimizer step"}
+    assert (backward["dtypes"][0], backward["phase"]) == ("bfloat16", "backward")
+    assert {row["phase"] for row in report["operators"]} == {"forward", "backward", "optimizer step"}
     assert any(name.startswith("aten._foreach_") for name in rows)
     assert "aten.ones_like.default" not in rows  # ours: where backward starts from
 
@@ -238,9 +261,25 @@ def test_a_package_a_neighbour_and_arguments(capsys, tmp_path, monkeypatch):
     code, report, rows, _ = check_json(capsys, f"{file}:Net")
     assert code == 0
     assert same_place(rows["aten.tan.default"]["where"], parts, "x.tan()")
-    assert report["syncs"] == 1
+    assert report["counts"]["syncs"] == 1
     assert report["inputs"] == "x=float32[2], scale=2.0"
     assert not list(tmp_path.rglob("__pycache__"))
+
+
+def test_a_package_without_init_and_the_project_of_the_working_directory(capsys, tmp_path, monkeypatch):
+    write(tmp_path, "SCALE = 2\n", "settings_of_project.py")
+    write(tmp_path, "def twice(x): return x.tan()\n", "loose/parts.py")
+    file = write(
+        tmp_path,
+        "from settings_of_project import SCALE\nfrom .parts import twice\n"
+        "class Net(nn.Module):\n    def forward(self, x):\n        return twice(x) * SCALE\n",
+        "loose/model.py",
+    )
+    monkeypatch.chdir(tmp_path)
+    for target in (file, "loose.model:Net"):
+        code, _, rows, _ = check_json(capsys, target, "--input", "x:float32[2]")
+        assert code == 0
+        assert {"aten.tan.default", "aten.mul.Tensor"} <= set(rows)
 
 
 # --- wrong usage -----------------------------------------------------------------------------------------------------
@@ -335,7 +374,7 @@ def test_no_model_is_answered_in_one_sentence(source, attribute, words):
     ],
 )
 def test_the_inputs_of_a_file(line, args, kwargs):
-    found = find_inputs(module(NET + line), torch.nn.Identity())
+    found = given_inputs(module(NET + line))
     assert [describe(value) for value in found.args] == args
     assert {name: describe(value) for name, value in found.kwargs.items()} == kwargs
 
@@ -343,12 +382,12 @@ def test_the_inputs_of_a_file(line, args, kwargs):
 def test_missing_inputs_name_the_parameters():
     made = module(NET)
     with pytest.raises(BadInput, match=r"write for example `example_inputs = \(<ids>,\)`"):
-        find_inputs(made, made.Net())
+        raise missing_inputs("net.py", made.Net())
     keywords = module("class Net(nn.Module):\n    def forward(self, *, batch, mask=None): ...")
     with pytest.raises(BadInput, match=r'`example_inputs = {"batch": ...}`'):
-        find_inputs(keywords, keywords.Net())
+        raise missing_inputs("net.py", keywords.Net())
     with pytest.raises(BadInput, match="is a int; expected a tensor"):
-        find_inputs(module("example_inputs = 3"), torch.nn.Identity())
+        given_inputs(module("example_inputs = 3"))
 
 
 def test_a_factory_that_returns_no_module(capsys, tmp_path):
@@ -399,7 +438,7 @@ def report(*rows, failure=None):
 
 
 def row(overload, dtype="float32", **calls):
-    return Row(overload, dtype, {CallRoute[name]: n for name, n in calls.items()})
+    return Row(overload, (dtype,), {CallRoute[name]: n for name, n in calls.items()})
 
 
 def test_an_operator_counts_once_at_its_worst_dtype():
@@ -407,7 +446,7 @@ def test_an_operator_counts_once_at_its_worst_dtype():
         row("aten.mul.Tensor", NATIVE=5), row("aten.mul.Tensor", "complex64", FALLBACK=2), row("aten.t.default", METADATA=9),
         row("aten.addmm.default", COMPOSITE=1, NATIVE=2),
     )  # fmt: skip
-    assert dict(found.operators) == {CallRoute.FALLBACK: 1, CallRoute.COMPOSITE: 1}
+    assert dict(found.counts) == {CallRoute.FALLBACK: 1, CallRoute.COMPOSITE: 1}
     assert found.calls.total() == 10
     assert found.calls[CallRoute.NATIVE] == 7
     assert found.verdict == (
@@ -415,7 +454,7 @@ def test_an_operator_counts_once_at_its_worst_dtype():
         "work on the host CPU."
     )
     assert (found.rows[0].overload, found.rows[0].dtype) == ("aten.mul.Tensor", "complex64")
-    assert [found.found(level) for level in ("never", "unsupported", "fallback")] == [False, False, True]
+    assert [assess(found, ()).found(level) for level in ("never", "unsupported", "fallback")] == [False, False, True]
 
 
 def test_a_row_survives_the_pipe():
@@ -434,5 +473,5 @@ def test_verdicts():
     assert report(native, failure=stopped).verdict.endswith("so other operators may follow.")
     device = Failure("raised", "forward", "refused", device_only=True)
     assert report(native, failure=device).verdict.endswith("the model would not run as it is.")
-    assert report(native, failure=device).found("unsupported")
+    assert assess(report(native, failure=device), ()).found("unsupported")
     assert report().verdict.endswith("nothing was called on the device.")

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from neuron_ops.op_tests.capture.report import DOING, ON_DEVICE, Failure, Report, Request, Row, sorted_rows
+from neuron_ops.op_tests.capture.report import DOING, ON_DEVICE, Report
+from neuron_ops.op_tests.capture.rows import Failure, Note, Request, Row, Wait, WaitKind, sorted_rows
 from neuron_ops.op_tests.records import BadInput
 from neuron_ops.workers.lifeline import Lifeline, resolve
 from neuron_ops.workers.process import ChildProcess, Garbled, Gone, how_it_ended
@@ -22,10 +23,21 @@ from neuron_ops.workers.process import ChildProcess, Garbled, Gone, how_it_ended
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from neuron_ops.op_tests.capture.rows import Key
+
+_SECOND_TRIES: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("does not require grad", {"grad": True}),  # forward takes gradients itself: no_grad, which is ours, broke it
+    ("should be a 1D CPU int64 tensor", {"lengths_on_host": True}),  # of packed sequences: moving them all is ours too
+)
+"""Words of a failure that what we do ourselves causes → how the model is run again."""
 SESSION = "neuron_ops.op_tests.capture.session:capture"
 _TICK = 0.05  # seconds between two looks at a silent child
 _START_SECONDS = 300.0  # importing torch on a slow disk
 _GRACE_SECONDS = 2.0
+_IMPORT_ADVICE = (
+    '; a check imports the file, so put training and downloads under `if __name__ == "__main__"` and name what builds the '
+    "model, such as FILE.py:build_model"
+)
 _FATAL = "Fatal Python error"
 _FRAME = re.compile(r'File "(.+?)", line (\d+)')
 
@@ -40,16 +52,17 @@ def judge(request: Request, *, seconds: float, memory: int) -> Report:
     if importlib.util.find_spec("torch") is None:
         raise BadInput("torch is not installed; expected it for `check`; run `pip install 'neuron-ops[run]'`")
     report = _attempt(request, seconds, memory)
-    if report.failure is not None and "does not require grad" in report.failure.message and not request.grad:
-        # forward takes gradients itself: no_grad, which is ours, broke it
-        request = dataclasses.replace(request, grad=True)
-        report = _attempt(request, seconds, memory)
+    for words, changes in _SECOND_TRIES:
+        if report.failure is not None and words in report.failure.message:
+            request = dataclasses.replace(request, **changes)
+            report = _attempt(request, seconds, memory)
     failure = report.failure
-    if failure is None or failure.phase not in ON_DEVICE or failure.kind not in ("raised", "crash"):
+    if report.fake or failure is None or failure.phase not in ON_DEVICE or failure.kind not in ("raised", "crash"):
         return report
     on_cpu = _attempt(dataclasses.replace(request, device="cpu"), seconds, memory)
     if on_cpu.failure is None:
-        return dataclasses.replace(report, failure=dataclasses.replace(failure, device_only=True))
+        notes = tuple(dict.fromkeys((*report.notes, *on_cpu.notes)))  # such as: which calls take a sparse tensor
+        return dataclasses.replace(report, failure=dataclasses.replace(failure, device_only=True), notes=notes)
     return report
 
 
@@ -61,8 +74,13 @@ class _Seen:
     model: str | None = None
     inputs: str | None = None
     versions: dict[str, str] = field(default_factory=dict)
-    rows: dict[tuple[str, str | None], Row] = field(default_factory=dict)
+    rows: dict[Key, Row] = field(default_factory=dict)
     failure: Failure | None = None
+    notes: dict[Note, None] = field(default_factory=dict)
+    waits: dict[tuple[WaitKind, str, str | None, bool], Wait] = field(default_factory=dict)
+    as_is: bool = False
+    fake: bool = False
+    too_big: bool = False
     done: bool = False
 
     def take(self, event: Sequence[Any]) -> None:
@@ -74,18 +92,30 @@ class _Seen:
                 self.versions = versions
             case ["row", dict(data)]:
                 row = Row.from_json(data)
-                self.rows[row.overload, row.dtype] = row
+                self.rows[row.key] = row
+            case ["note", str(text), str() | None as where]:
+                self.notes[Note(text, where)] = None
+            case ["wait", str(kind), str(overload), str() | None as where, int(calls), bool(steers)]:
+                wait = Wait(WaitKind(kind), overload, where, calls, steers)
+                self.waits[wait.kind, overload, where, steers] = wait
             case ["failed", dict(data)]:
                 self.failure = Failure(**data)
                 self.done = True
-            case ["done"]:
-                self.done = True
+            case ["done" | "as_is" | "fake" | "again" | "too_big" as name]:
+                self._change(name)
             case ["bad", str(sentence)]:
                 raise BadInput(sentence)
             case ["ready"]:
                 pass
             case _:
                 raise Garbled
+
+    def _change(self, name: str) -> None:
+        if name == "again":  # what follows replaces the rows so far
+            self.rows.clear()
+            return
+        setattr(self, name, True)
+        self.done = self.done or name == "too_big"
 
 
 def _attempt(request: Request, seconds: float, memory: int) -> Report:
@@ -101,6 +131,9 @@ def _attempt(request: Request, seconds: float, memory: int) -> Report:
         status, words = child.end()
     if seen.phase == "start" and not seen.done:
         raise RuntimeError(f"the child of the check did not start ({how_it_ended(status)}):\n{words}")
+    over = ended is not None and ended[0] == "memory"
+    if request.device == "neuron" and request.fake is None and (seen.too_big or over):
+        return _attempt(dataclasses.replace(request, fake=True), seconds, memory)
     failure = seen.failure
     if failure is None and not seen.done:
         kind, sentence = ended or ("crash", "")
@@ -111,7 +144,19 @@ def _attempt(request: Request, seconds: float, memory: int) -> Report:
         how += ", which the kernel sends when memory runs out" if how == "SIGKILL" else ""
         failure = Failure(kind, seen.phase, sentence.format(doing=doing, how=how, at=at), stack, where)
     printed = words.partition(_FATAL)[0].rstrip()
-    return Report(request, seen.model, seen.inputs, seen.versions, sorted_rows(seen.rows.values()), failure, printed)
+    return Report(
+        request,
+        seen.model,
+        seen.inputs,
+        seen.versions,
+        sorted_rows(seen.rows.values()),
+        failure,
+        printed,
+        tuple(seen.notes),
+        tuple(seen.waits.values()),
+        seen.as_is,
+        seen.fake,
+    )
 
 
 def _follow(child: ChildProcess, seen: _Seen, seconds: float, memory: int) -> tuple[str, str] | None:
@@ -130,7 +175,8 @@ def _follow(child: ChildProcess, seen: _Seen, seconds: float, memory: int) -> tu
             )
         if time.monotonic() > end:
             child.abort(_GRACE_SECONDS)
-            return "timeout", f"stopped after {seconds:g} s (--timeout) in {{doing}}{{at}}"
+            advice = _IMPORT_ADVICE if seen.phase == "import" else ""
+            return "timeout", f"stopped after {seconds:g} s (--timeout) in {{doing}}{{at}}{advice}"
     return None
 
 

@@ -1,121 +1,80 @@
-"""Adds up the calls that a model makes on the simulated device, and finds the line of the user's code behind each."""
+"""Adds up the calls that a model makes on the simulated device, by operator, dtypes, phase, line and module."""
 
 from __future__ import annotations
 
 import contextlib
-import os
 import re
-import sys
-import sysconfig
 import threading
 import time
 from collections import Counter
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-import torch
-from neuron_ops.op_tests.capture.report import CallRoute, PartOfRow, Row
+from neuron_ops.op_tests.capture.measure import Measured, Ruler
+from neuron_ops.op_tests.capture.rows import CallRoute, PartOfRow, Row
 from neuron_ops.op_tests.records import Route
 from neuron_ops.op_tests.targets.sim.journal import summarize
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from types import FrameType
 
+    from neuron_ops.op_tests.capture.exporting import Exporter
+    from neuron_ops.op_tests.capture.places import Origins
+    from neuron_ops.op_tests.capture.rows import Key
     from neuron_ops.op_tests.targets.served import Served
     from neuron_ops.op_tests.targets.sim.journal import Entry
 
 _FLUSH_SECONDS = 0.25
 _REFUSED = re.compile(r"Could not run 'aten::([\w.]+)'")
 _ROUTES = {Route.NATIVE: CallRoute.NATIVE, Route.TRANSLATED: CallRoute.TRANSLATED, Route.FALLBACK: CallRoute.FALLBACK}
-_OURS = str(Path(__file__).parents[2]) + os.sep
-_TORCH = str(Path(torch.__file__).parent) + os.sep
-_STDLIB = sysconfig.get_paths()["stdlib"] + os.sep
 
 
-class Places:
-    """Tells which frames are the user's: those of files below their folder, installed packages aside."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = str(folder) + os.sep
-        self._ranks: dict[str, int] = {}
-
-    def rank(self, filename: str) -> int:
-        """Return 0 for the user's files, 1 for installed packages, 2 for torch, Python and ourselves."""
-        if filename not in self._ranks:
-            self._ranks[filename] = self._judge(filename)
-        return self._ranks[filename]
-
-    def _judge(self, filename: str) -> int:
-        installed = "site-packages" in filename or "dist-packages" in filename
-        if filename.startswith((_OURS, _TORCH, "<")) and not self._in_folder(filename):
-            return 2
-        if installed:
-            return 1 if not filename.startswith(_TORCH) else 2
-        if self._in_folder(filename):
-            return 0
-        return 2 if filename.startswith(_STDLIB) else 1
-
-    def _in_folder(self, filename: str) -> bool:
-        return filename.startswith(self._folder)
-
-    def here(self) -> str | None:
-        """Return ``file:line`` of the innermost frame of the user's, else of a package, or None."""
-        best = self._innermost(sys._getframe(1))
-        main = threading.main_thread().ident
-        if best is None and main is not None and main != threading.get_ident():
-            # Device backward runs in autograd's thread; the line that asked for it waits in the main one.
-            best = self._innermost(sys._current_frames().get(main))
-        return best
-
-    def _innermost(self, frame: FrameType | None) -> str | None:
-        package = None
-        while frame is not None:
-            rank = self.rank(frame.f_code.co_filename)
-            if rank == 0:
-                return shown(frame.f_code.co_filename, frame.f_lineno)
-            if rank == 1 and package is None:
-                package = shown(frame.f_code.co_filename, frame.f_lineno)
-            frame = frame.f_back
-        return package
-
-
-def shown(filename: str, line: int | None) -> str:
-    """Return ``file:line``, relative to the working directory where the file is below it."""
-    path = Path(filename)
-    return f"{path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path}:{line or 0}"
+@dataclass(slots=True)
+class _Part:
+    calls: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
 
 
 @dataclass(slots=True)
 class _Tally:
     overload: str
-    dtype: str | None
-    where: str | None
+    dtypes: tuple[str, ...]
     phase: str
+    where: str | None
+    module: str | None
+    shapes: tuple[tuple[int, ...], ...] = ()
     calls: Counter[CallRoute] = field(default_factory=Counter)
-    parts: Counter[tuple[str, CallRoute]] = field(default_factory=Counter)
+    parts: dict[tuple[str, CallRoute], _Part] = field(default_factory=dict)
+    signatures: dict[str, None] = field(default_factory=dict)
+    bytes_in: int = 0
+    bytes_out: int = 0
+    flops: int = 0
     reason: str | None = None
     message: str | None = None
 
     def row(self) -> Row:
-        parts = tuple(PartOfRow(name, route, n) for (name, route), n in self.parts.items())
         return Row(
-            self.overload, self.dtype, dict(self.calls), self.reason, parts, self.where, self.phase, self.message
-        )
+            self.overload, self.dtypes, dict(self.calls), self.reason,
+            tuple(PartOfRow(n, route, p.calls, p.bytes_in, p.bytes_out) for (n, route), p in self.parts.items()),
+            self.where, self.module, self.phase, self.message, self.shapes, self.bytes_in, self.bytes_out, self.flops,
+            tuple(self.signatures),
+        )  # fmt: skip
 
 
 class Recorder:
-    """Rows by (overload, dtype), given to `send` as they change: at once when new, else every quarter of a second.
+    """Rows by (overload, dtypes, phase, where, module), given to `send` as they change.
 
-    Nothing is sent before `start`.
+    A new row is sent at once, the others every quarter of a second. Nothing is sent before `start`.
     """
 
-    def __init__(self, places: Places, send: Callable[[Row], None]) -> None:
+    def __init__(self, origins: Origins, send: Callable[[Row], None]) -> None:
         self.phase = "forward"
-        self._places, self._send = places, send
+        self.ruler = Ruler()
+        self.exporter: Exporter | None = None
+        self._origins, self._send = origins, send
         self._lock = threading.Lock()
-        self._tallies: dict[tuple[str, str | None], _Tally] = {}
+        self._tallies: dict[Key, _Tally] = {}
         self._changed: dict[int, _Tally] = {}
         self._flushed = time.monotonic()
         self._paused = False
@@ -126,28 +85,36 @@ class Recorder:
         """Take one call that ended."""
         if self._paused:
             return
-        dtype = None if entry.dtype is None else str(entry.dtype).removeprefix("torch.")
-        key = (entry.overload, dtype)
+        measured = Ruler.of(entry)
+        if self.exporter is not None and self._sending and measured.signature:
+            self.exporter.take(
+                entry.overload, measured, *self.ruler.last
+            )  # the call that was measured last is this one
+        where, module = self._origins.here()
+        key = (entry.overload, measured.dtypes, self.phase, where, module)
         with self._lock:
             tally = self._tallies.get(key)
             new = tally is None
             if tally is None:
-                tally = self._tallies[key] = _Tally(entry.overload, dtype, self._places.here(), self.phase)
-            self._add(tally, entry, error)
+                tally = self._tallies[key] = _Tally(*key, measured.shapes)
+            self._add(tally, entry, measured, error)
             self._changed[id(tally)] = tally
             if new or time.monotonic() - self._flushed > _FLUSH_SECONDS:
                 self._flush()
 
-    def _add(self, tally: _Tally, entry: Entry, error: BaseException | None) -> None:
+    def _add(self, tally: _Tally, entry: Entry, measured: Measured, error: BaseException | None) -> None:
         served = summarize(entry.overload, (entry,))
         route = _route(entry, served, error)
         tally.calls[route] += 1
+        tally.bytes_in += measured.bytes_in
+        tally.bytes_out += measured.bytes_out
+        tally.flops += measured.flops or sum(Ruler.of(leaf).flops for leaf in entry.leaves())
+        if route is not CallRoute.METADATA:
+            tally.signatures[measured.signature] = None
         if served.reason is not None and tally.reason is None:
             tally.reason = str(served.reason)
-        for part in served.parts:
-            part_route = CallRoute.UNSUPPORTED if part.route is None else _ROUTES[part.route]
-            if part_route is not CallRoute.NATIVE:
-                tally.parts[part.overload, part_route] += part.count
+        if served.parts:
+            _add_parts(tally, entry)
         if error is not None:
             self._last_error = (tally, error)
             if route is CallRoute.ERROR:
@@ -196,7 +163,8 @@ class Recorder:
             return None
         # The dispatcher found no kernel at all (sparse and quantized keys), so nothing of ours saw the call.
         overload = f"aten.{refused[1]}" if "." in refused[1] else f"aten.{refused[1]}.default"
-        return self._tallies.setdefault((overload, None), _Tally(overload, None, None, self.phase))
+        key: Key = (overload, (), self.phase, None, None)
+        return self._tallies.setdefault(key, _Tally(*key))
 
     def flush(self) -> None:
         """Send all rows that changed."""
@@ -210,6 +178,18 @@ class Recorder:
             self._send(tally.row())
         self._changed.clear()
         self._flushed = time.monotonic()
+
+
+def _add_parts(tally: _Tally, entry: Entry) -> None:
+    """Add the leaves that are not native."""
+    for leaf in entry.leaves():
+        route = CallRoute.UNSUPPORTED if leaf.route is None else _ROUTES[leaf.route]
+        if route is CallRoute.NATIVE or leaf.view:
+            continue
+        part, measured = tally.parts.setdefault((leaf.overload, route), _Part()), Ruler.of(leaf)
+        part.calls += 1
+        part.bytes_in += measured.bytes_in
+        part.bytes_out += measured.bytes_out
 
 
 def first_line(error: BaseException) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from neuron_ops.op_tests.records import FallbackReason, Part, Route, worst_route
 from neuron_ops.op_tests.targets.served import Served
@@ -20,7 +20,8 @@ class Entry:
 
     `route` is None where nothing could serve it, and for a composite, whose route is that of the entries below it.
     `translated` marks the call of a translator, `refused` one that its translator left to the device. `view` marks calls
-    that only change geometry. `claims_native` is what the tracking calls say of a fallback that hides.
+    that only change geometry. `claims_native` is what the tracking calls say of a fallback that hides. `measured` is what
+    the journal's `measure` returned.
     """
 
     overload: str
@@ -33,6 +34,7 @@ class Entry:
     view: bool = False
     unsupported: bool = False
     claims_native: bool = False
+    measured: object = None
     below: list[Entry] = field(default_factory=list)
 
     def leaves(self) -> Iterator[Entry]:
@@ -60,6 +62,8 @@ class Journal:
     def __init__(self) -> None:
         self.on_entry: Callable[[Entry, BaseException | None], None] | None = None
         """Takes each call made from outside when it ends, with what it raised; entries are then not kept."""
+        self.measure: Callable[[Entry, tuple[Any, ...], dict[str, Any], Any], object] | None = None
+        """Takes each call, also those below others, with its arguments and its result, None where it raised."""
         self._lock = threading.Lock()
         self._entries: list[Entry] = []
         self._thread = threading.local()
@@ -84,6 +88,11 @@ class Journal:
             self._thread.current = parent
             if parent is None and self.on_entry is not None:
                 self.on_entry(entry, raised)
+
+    def note(self, entry: Entry, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
+        """Keep what `measure` says of a call."""
+        if self.measure is not None:
+            entry.measured = self.measure(entry, args, kwargs, out)
 
     def current(self) -> Entry | None:
         """Return the entry that this thread is inside of, or None."""
