@@ -226,7 +226,7 @@ def _steady(broken: BrokenExpectation, unsteady: Collection[str]) -> BrokenExpec
 def _over_budget(flaky: int, quarantined: int, budget: int) -> tuple[str, ...]:
     together = flaky + quarantined
     sentence = (
-        f"{flaky} cases are flaky and {quarantined} in quarantine, {together} together; the budget is {budget}: mend some, "
-        "or raise it in the file of expectations."
+        f"Flaky cases ({flaky}) and cases in quarantine ({quarantined}) are {together} and the budget is {budget}; mend "
+        "some, or raise it in the file of expectations."
     )
     return (sentence,) if together > budget else ()
