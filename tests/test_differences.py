@@ -130,6 +130,7 @@ def test_a_file_says_what_its_run_said(engine: Engine, tmp_path: Path) -> None:
         by_file = differences.compare(conn, read_baseline(file), after)
         write_baseline(differences.record(conn, before), file)
     assert file.read_bytes() == first
+    assert first[4:8] == bytes(4)  # the time, which gzip keeps there
     assert by_file.differences == by_runs.differences
     lines = gzip.decompress(first).decode().splitlines()
     assert lines[1:] == sorted(lines[1:])
@@ -164,6 +165,7 @@ def test_the_command_prints_groups_and_exits_with_1_where_anything_differs(tmp_p
     engine = open_database(url)
     before = g.night(engine)
     after = g.night(engine, {0: g.WRONG, 3: g.WRONG, 20: g.NATIVE}, versions=g.VERSIONS | {"torch": "2.14.1"})
+    endless = g.night(engine, {0: g.ulps(float("inf"))})
     engine.dispose()
 
     def diff(*arguments: str) -> tuple[int, str, str]:
@@ -187,6 +189,8 @@ def test_the_command_prints_groups_and_exits_with_1_where_anything_differs(tmp_p
         1,
         ["newly failing", "newly failing", "fallback lost"],
     )
+    code, out, _ = diff(before.slug, endless.slug, "--json")
+    assert json.loads(out)["differences"][0]["after"]["max_ulp"] == "inf"
     code, out, _ = diff(before.slug, before.slug)
     assert (code, out.count("\n")) == (0, 1)
     code, _, err = diff(before.slug, "nonsense")

@@ -249,6 +249,7 @@ def test_the_latest_good_run_is_the_newest_that_passed(engine: Engine) -> None:
             gating.store_verdict(conn, run, verdict)
     with read(engine) as conn:
         assert baselines.latest_good(conn, runs[3]).id == runs[1].id
+        assert baselines.latest_good(conn, runs[1]).id == runs[0].id  # a run is not its own baseline
         stored = conn.execute(sa.select(m.gate).order_by(m.gate.c.run_id)).all()
     assert [(row.passed, row.counts) for row in stored] == [
         (True, {}),
