@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from neuron_ops.op_tests import catalogue
 from neuron_ops.op_tests.bank import DTYPES, Bank
-from neuron_ops.op_tests.records import BANK_VERSION, BadInput, Build, Case, Denominators, Operator
+from neuron_ops.op_tests.records import BANK_VERSION, COMPARER_VERSION, BadInput, Build, Case, Denominators, Operator
 from neuron_ops.op_tests.targets import open_target
 
 if TYPE_CHECKING:
@@ -64,7 +64,10 @@ def make_plan(
             f"no samples for {', '.join(ops)} in {', '.join(dtypes)}: the {len(chosen)} operators chosen have none in the bank; "
             "expected at least one; choose other operators or dtypes"
         )
-    versions = {**build.versions, "neuron-ops": importlib.metadata.version("neuron-ops"), "bank": str(BANK_VERSION)}
+    versions = {
+        **build.versions, "neuron-ops": importlib.metadata.version("neuron-ops"), "bank": str(BANK_VERSION),
+        "comparer": str(COMPARER_VERSION),
+    }  # fmt: skip
     return Plan(
         dataclasses.replace(build, versions=versions), catalogue.operators(), catalogue.denominators(), tuple(cases)
     )
