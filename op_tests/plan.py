@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from neuron_ops.op_tests import catalogue
 from neuron_ops.op_tests.bank import DTYPES, Bank
-from neuron_ops.op_tests.records import BANK_VERSION, BadInput, Build, Case, Denominators, Operator
+from neuron_ops.op_tests.environment import environment
+from neuron_ops.op_tests.records import BANK_VERSION, BadInput, Build, Case, Denominators, Environment, Operator
 from neuron_ops.op_tests.targets import open_target
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ class Plan:
     operators: tuple[Operator, ...]
     denominators: Denominators
     cases: tuple[Case, ...]
+    environment: Environment
 
 
 def dtypes_named(names: Sequence[str]) -> tuple[str, ...]:
@@ -50,7 +52,8 @@ def make_plan(
     """
     dtypes = dtypes_named(dtypes)
     chosen = catalogue.select(ops)
-    build = open_target(target).build()
+    opened = open_target(target)
+    build = opened.build()
     bank = Bank(bank_folder, seed)
     bank.build(bank.missing(dtypes), _print_progress)
     cases = [
@@ -64,9 +67,13 @@ def make_plan(
             f"no samples for {', '.join(ops)} in {', '.join(dtypes)}: the {len(chosen)} operators chosen have none in the bank; "
             "expected at least one; choose other operators or dtypes"
         )
-    versions = {**build.versions, "neuron-ops": importlib.metadata.version("neuron-ops"), "bank": str(BANK_VERSION)}
+    harness = {"neuron-ops": importlib.metadata.version("neuron-ops"), "bank": str(BANK_VERSION)}
     return Plan(
-        dataclasses.replace(build, versions=versions), catalogue.operators(), catalogue.denominators(), tuple(cases)
+        dataclasses.replace(build, versions={**build.versions, **harness}),
+        catalogue.operators(),
+        catalogue.denominators(),
+        tuple(cases),
+        environment(opened, harness),
     )
 
 
