@@ -249,3 +249,23 @@ span = Table(
 
 Only done runs count, and a case that a run skipped leaves its span as it is. The message is that of the first run.
 """
+
+gate = Table(
+    "gate", metadata,
+    Column("run_id", sa.Integer, ForeignKey("run.id"), primary_key=True, autoincrement=False),
+    Column("baseline", sa.Text, nullable=False),
+    Column("passed", sa.Boolean, nullable=False),
+    Column("judged", UtcTime, nullable=False),
+    Column("counts", _JSON, nullable=False),
+)  # fmt: skip
+"""The last verdict on a run: against which run or file, whether it passed, and how many findings of each kind."""
+
+rerun = Table(
+    "rerun", metadata,
+    Column("run_id", sa.Integer, ForeignKey("run.id"), primary_key=True, autoincrement=False),
+    Column("case_id", sa.Integer, ForeignKey("case.id"), primary_key=True, autoincrement=False),
+    Column("letters", _JSON, nullable=False),
+    Column("steady", sa.Boolean, nullable=False),
+    sqlite_with_rowid=False,
+)  # fmt: skip
+"""A case of a run that a gate ran again alone: how often it had which letter, and whether always that of the run."""
