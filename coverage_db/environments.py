@@ -79,8 +79,14 @@ def setting(conn: Connection, run: RunRow) -> Setting:
 
 
 def last_good(conn: Connection, run: RunRow) -> RunRow | None:
-    """Return the newest of the done runs before this one in its stream that have the fewest failing cases, or None."""
+    """Return the newest of the done runs before this one in its stream that passed a gate, or None.
+
+    Where no gate has judged any of them, it is the newest of those with the fewest failing cases.
+    """
     stream = sa.select(m.run.c.stream_id).where(m.run.c.id == run.id).scalar_subquery()
     earlier = (m.run.c.stream_id == stream, m.run.c.seq.is_not(None), m.run.c.id < run.id)
-    found = [stored.run_row(row) for row in conn.execute(stored.RUNS.where(*earlier).order_by(m.run.c.seq.desc()))]
-    return min(found, key=failing, default=None)
+    query = stored.RUNS.add_columns(m.gate.c.passed).outerjoin(m.gate, m.gate.c.run_id == m.run.c.id)
+    rows = conn.execute(query.where(*earlier).order_by(m.run.c.seq.desc())).all()
+    if any(row.passed is not None for row in rows):
+        return next((stored.run_row(row) for row in rows if row.passed), None)
+    return min(map(stored.run_row, rows), key=failing, default=None)

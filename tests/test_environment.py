@@ -6,12 +6,15 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import small_run
+import sqlalchemy as sa
 from neuron_ops.cli import main
 from neuron_ops.coverage_db import environments, queries
-from neuron_ops.coverage_db.database import open_database, read
+from neuron_ops.coverage_db import models as m
+from neuron_ops.coverage_db.database import open_database, read, write
 from neuron_ops.op_tests import environment as reading
 from neuron_ops.op_tests.records import Environment, Outcome, Result, Route
 from neuron_ops.op_tests.targets.cpu import Cpu
@@ -92,6 +95,30 @@ def test_the_way_back_is_the_newest_run_with_the_fewest_failures(engine: Engine)
         "NEURON_LAUNCH_BLOCKING": ("1", None), "neuronx-cc": ("2.21", None), "torch-neuronx": ("0.1", "0.2"),
     }  # fmt: skip
     assert accounts[ids[1]].changed == {}
+
+
+def test_a_gate_that_passed_makes_a_run_the_way_back(engine: Engine) -> None:
+    ids = [small_run.record(engine, changed=changed) for changed in ({}, {0: WRONG}, {0: WRONG}, {})]
+
+    def back() -> int | None:
+        with read(engine) as conn:
+            row = queries.run_by_id(conn, ids[3])
+            assert row is not None
+            good = environments.last_good(conn, row)
+            return good.id if good else None
+
+    assert back() == ids[0]
+    for number, passed, expected in ((2, False, None), (0, True, ids[0]), (1, True, ids[1])):
+        with write(engine) as conn:
+            verdict = {
+                "run_id": ids[number],
+                "baseline": "x",
+                "passed": passed,
+                "judged": datetime.now(UTC),
+                "counts": {},
+            }
+            conn.execute(sa.insert(m.gate).values(verdict))
+        assert back() == expected
 
 
 def test_show_prints_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
