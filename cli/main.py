@@ -19,6 +19,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "sweep": ("neuron_ops.cli.sweep:sweep", "Run cases on a target and store the results."),
     "worker": ("neuron_ops.cli.worker:worker", "Take batches of runs from a broker and run them."),
     "runs": ("neuron_ops.cli.runs:runs", "List the stored runs with their counts; cancel, prune."),
+    "diff": ("neuron_ops.cli.diff:diff", "Say what one run did otherwise than another."),
     "repro": ("neuron_ops.cli.repro:repro", "Print a standalone script that repeats one case."),
     "check": ("neuron_ops.cli.check:check", "Judge how a model would be served on the device."),
     "translators": ("neuron_ops.cli.translators:translators", "List, plan and verify translations."),

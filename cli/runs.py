@@ -113,6 +113,27 @@ def show(run: str, freeze: bool, database: str | None, as_json: bool) -> int:
     return 0
 
 
+@runs.command("device-tests")
+@click.argument("run", default="latest")
+@_DB
+def device_tests(run: str, database: str | None) -> int:
+    """Print the configuration that lets PyTorch's own device tests run what a run has shown to work.
+
+    RUN is a run's name; without one it is the newest. Example: neuron-ops runs device-tests > device_tests.py, then
+    python device_tests.py pytorch/test/test_ops.py.
+    """
+    from neuron_ops.coverage_db.reports import device_tests as settings
+
+    engine = open_database(load_settings(database).database_url, create=False)
+    try:
+        with read(engine) as conn:
+            tests = settings.device_tests(conn, environments.named(conn, run))
+    finally:
+        engine.dispose()
+    click.echo(settings.python_file(tests), nl=False)
+    return 0
+
+
 def _json(run: RunRow) -> dict[str, Any]:
     """Return a run as JSON values; times are ISO 8601 in UTC. The database's row number stays inside."""
     times = {"started": run.started.isoformat(), "finished": run.finished.isoformat() if run.finished else None}

@@ -60,12 +60,18 @@ def failing(run: RunRow) -> int:
 
 
 def account(conn: Connection, name: str) -> Account:
-    """Return the account of the run of that name, or of the newest for ``latest``; raises BadInput for an unknown one."""
+    """Return the account of the run of that name; raises BadInput as `named` does."""
+    run = named(conn, name)
+    good = last_good(conn, run)
+    return Account(setting(conn, run), None if good is None else setting(conn, good))
+
+
+def named(conn: Connection, name: str) -> RunRow:
+    """Return the run of that name, or the newest for ``latest``; raises BadInput for an unknown one."""
     run = queries.latest_run(conn) if name == "latest" else queries.run_by_slug(conn, name)
     if run is None:
         raise BadInput(f"There is no run {name!r} in this database; `neuron-ops runs` lists them.")
-    good = last_good(conn, run)
-    return Account(setting(conn, run), None if good is None else setting(conn, good))
+    return run
 
 
 def setting(conn: Connection, run: RunRow) -> Setting:

@@ -27,6 +27,8 @@ class Group(StrEnum):
     FAILING_OTHERWISE = "failing otherwise"
     FALLBACK_GAINED = "fallback gained"
     FALLBACK_LOST = "fallback lost"
+    TRANSLATION_GAINED = "translation gained"
+    TRANSLATION_LOST = "translation lost"
     ERROR_GROWN = "error grown"
     ERROR_SHRUNK = "error shrunk"
     CASES_VANISHED = "cases vanished"
@@ -41,12 +43,9 @@ class Group(StrEnum):
 _PAIRS = (
     (Group.NEWLY_FAILING, Group.NEWLY_PASSING), (Group.FALLBACK_GAINED, Group.FALLBACK_LOST),
     (Group.ERROR_GROWN, Group.ERROR_SHRUNK), (Group.CASES_VANISHED, Group.CASES_ADDED),
-    (Group.FAILING_OTHERWISE, Group.FAILING_OTHERWISE),
+    (Group.TRANSLATION_GAINED, Group.TRANSLATION_LOST), (Group.FAILING_OTHERWISE, Group.FAILING_OTHERWISE),
 )  # fmt: skip
 _MIRRORS = dict(_PAIRS) | {b: a for a, b in _PAIRS}
-_REGRESSIONS = frozenset(
-    {Group.NEWLY_FAILING, Group.FALLBACK_GAINED, Group.ERROR_GROWN, Group.CASES_VANISHED}
-)  # FAILING_OTHERWISE is one where the new letter is the worse
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +72,14 @@ class Difference:
 
     @property
     def regression(self) -> bool:
-        """Return whether the later run is the worse one."""
-        if self.group is Group.FAILING_OTHERWISE:
-            assert self.before is not None
-            assert self.after is not None
-            return STATUS_ORDER.index(self.after.status) < STATUS_ORDER.index(self.before.status)
-        return self.group in _REGRESSIONS
+        """Return whether the later run is the worse one; a case that is measured no more is, so is a new one that fails."""
+        if self.group is Group.CASES_ADDED:
+            return self.after is not None and self.after.status in FAILING
+        if self.before is None or self.after is None or self.group is Group.CASES_VANISHED:
+            return True
+        if self.before.status is self.after.status:
+            return self.group is Group.ERROR_GROWN
+        return STATUS_ORDER.index(self.after.status) < STATUS_ORDER.index(self.before.status)
 
     @property
     def sentence(self) -> str:

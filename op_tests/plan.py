@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING
 from neuron_ops.op_tests import catalogue
 from neuron_ops.op_tests.bank import DTYPES, Bank
 from neuron_ops.op_tests.environment import environment
-from neuron_ops.op_tests.records import BANK_VERSION, BadInput, Build, Case, Denominators, Environment, Operator
+from neuron_ops.op_tests.records import (
+    BANK_VERSION,
+    COMPARER_VERSION,
+    BadInput,
+    Build,
+    Case,
+    Denominators,
+    Environment,
+    Operator,
+)
 from neuron_ops.op_tests.targets import open_target
 
 if TYPE_CHECKING:
@@ -67,7 +76,9 @@ def make_plan(
             f"no samples for {', '.join(ops)} in {', '.join(dtypes)}: the {len(chosen)} operators chosen have none in the bank; "
             "expected at least one; choose other operators or dtypes"
         )
-    harness = {"neuron-ops": importlib.metadata.version("neuron-ops"), "bank": str(BANK_VERSION)}
+    harness = {
+        "neuron-ops": importlib.metadata.version("neuron-ops"), "bank": str(BANK_VERSION), "comparer": str(COMPARER_VERSION),
+    }  # fmt: skip
     return Plan(
         dataclasses.replace(build, versions={**build.versions, **harness}),
         catalogue.operators(),

@@ -14,6 +14,11 @@ if TYPE_CHECKING:
 BANK_VERSION = 2
 """Version of the sample bank's format and generators. It is part of every case key: other samples are other cases."""
 
+COMPARER_VERSION = 1
+"""Version of what judges a result. Raise it where a verdict may change: runs of two versions are no proof of a regression."""
+HARNESS = ("bank", "comparer")
+"""Names among a build's versions that say how was measured; all others say what was."""
+
 
 class BadInput(Exception):  # noqa: N818 - named for what the user did, not for what we raise
     """What the user gave cannot be used; the message is one sentence: what was wrong, what was expected, what to do."""
