@@ -37,10 +37,8 @@ def diff(before: str, after: str, factor: float, database: str | None, as_json: 
     try:
         with read(engine) as conn:
             later = differences.run_named(conn, after)
-            if Path(before).is_file():
-                found = differences.compare_with(conn, read_baseline(Path(before)), later, factor=factor)
-            else:
-                found = differences.compare_runs(conn, differences.run_named(conn, before), later, factor=factor)
+            earlier = read_baseline(Path(before)) if Path(before).is_file() else differences.run_named(conn, before)
+            found = differences.compare(conn, earlier, later, factor=factor)
     finally:
         engine.dispose()
     if as_json:

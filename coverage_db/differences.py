@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import sqlalchemy as sa
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from neuron_ops.coverage_db.rows import RunRow
+    from neuron_ops.op_tests.records import Result
     from sqlalchemy import Connection
 
 FACTOR = 4.0
@@ -85,11 +87,16 @@ def measured(run: RunRow) -> int:
     return sum(run.counts.values()) - sum(run.counts.get(status.value, 0) for status in UNMEASURED)
 
 
-def compare_runs(conn: Connection, before: RunRow, after: RunRow, *, factor: float = FACTOR) -> Comparison:
-    """Return the difference of two runs; raises BadInput where nothing can be said of one."""
+def compare(conn: Connection, before: RunRow | Recording, after: RunRow, *, factor: float = FACTOR) -> Comparison:
+    """Return the difference of a run to another, or to what was recorded of one elsewhere.
+
+    Raises BadInput where nothing can be said of one of them.
+    """
     for run in (before, after):
-        if (sentence := unusable(conn, run)) is not None:
+        if not isinstance(run, Recording) and (sentence := unusable(conn, run)) is not None:
             raise BadInput(sentence)
+    if isinstance(before, Recording):
+        return _compare_with(conn, before, after, factor)
     old, new = _results(conn, before.id), _results(conn, after.id)
     changed = {
         case_id: pair
@@ -103,49 +110,34 @@ def compare_runs(conn: Connection, before: RunRow, after: RunRow, *, factor: flo
     return _comparison(side_of(before), side_of(after), found, factor)
 
 
-def compare_with(conn: Connection, before: Recording, after: RunRow, *, factor: float = FACTOR) -> Comparison:
-    """Return the difference of a run to what was recorded elsewhere; raises BadInput where nothing can be said of it."""
-    if (sentence := unusable(conn, after)) is not None:
-        raise BadInput(sentence)
-    cases = dict(identities(conn, after.id))
-    new = {cases[case_id]: _seen(raw) for case_id, raw in _results(conn, after.id).items()}
-    ids = {identity: case_id for case_id, identity in cases.items()}
-    changed = {
-        identity: pair
-        for identity in _unequal(before.seen, new)
-        if _may_differ(pair := (before.seen.get(identity), new.get(identity)), factor)
-    }
-    told = {
-        case_id: (case, message)
-        for case_id, case, message in _details(conn, after.id, {ids[i] for i in changed if i in ids})
-    }
-    found = []
-    for identity, pair in changed.items():
-        case, message = told[ids[identity]] if identity in ids else (_case(identity), None)
-        found.append(_difference(case, *pair, message, factor))
-    return _comparison(before.side, side_of(after), found, factor)
-
-
 def record(conn: Connection, run: RunRow) -> Recording:
     """Return what each case of a run did; raises BadInput where nothing can be said of it."""
     if (sentence := unusable(conn, run)) is not None:
         raise BadInput(sentence)
-    cases = dict(identities(conn, run.id))
-    found = {cases[case_id]: seen for case_id, raw in _results(conn, run.id).items() if (seen := _seen(raw))}
+    cases = dict(_identities(conn, run.id))
+    found = {cases[case_id]: _known(raw) for case_id, raw in _results(conn, run.id).items()}
     return Recording(side_of(run), found)
 
 
-def identities(conn: Connection, run_id: int) -> Iterator[tuple[int, Identity]]:
-    """Yield row number and identity of every case that has a result in a run."""
-    c = m.case_.c
-    query = (
-        sa.select(c.id, m.op.c.name, c.dtype, c.variant, c.sample, c.seed)
-        .join(m.result, m.result.c.case_id == c.id)
-        .join(m.op, m.op.c.id == c.op_id)
-        .where(m.result.c.run_id == run_id)
+def cases_of(conn: Connection, run: RunRow, globs: Collection[str]) -> tuple[tuple[CaseRow, Seen], ...]:
+    """Return the cases with a result of a run, and what each did, for the overloads that a glob matches."""
+    if not globs:
+        return ()
+    names = conn.execute(sa.select(m.op.c.id, m.op.c.name))
+    ids = [op_id for op_id, name in names if any(fnmatchcase(name, glob) for glob in globs)]
+    r = m.result.c
+    query = stored.CASES.add_columns(r.outcome, r.route, sa.cast(r.figures, sa.Text).label("figures")).join(
+        m.result, r.case_id == m.case_.c.id
     )
-    for case_id, *identity in conn.execute(query):
-        yield case_id, tuple(identity)
+    rows = conn.execute(query.where(r.run_id == run.id, m.case_.c.op_id.in_(ids)))
+    return tuple((stored.case_row(row), _known((row.outcome, row.route, row.figures))) for row in rows)
+
+
+def seen_of(result: Result) -> Seen:
+    """Return a result as it is compared."""
+    if (figures := result.device_figures) is None:
+        return Seen(result.status)
+    return Seen(result.status, _figure(figures.max_ulp), _figure(figures.nmse))
 
 
 def side_of(run: RunRow) -> Side:
@@ -168,6 +160,39 @@ def group_of(before: Seen | None, after: Seen | None, dtype: str, factor: float)
         )
     on_host = Group.FALLBACK_GAINED if after.status is Status.FALLBACK else Group.FALLBACK_LOST
     return _ROUTES.get((before.status, after.status), on_host)
+
+
+def _compare_with(conn: Connection, before: Recording, after: RunRow, factor: float) -> Comparison:
+    cases = dict(_identities(conn, after.id))
+    new = {cases[case_id]: _known(raw) for case_id, raw in _results(conn, after.id).items()}
+    ids = {identity: case_id for case_id, identity in cases.items()}
+    changed = {
+        identity: pair
+        for identity in _unequal(before.seen, new)
+        if _may_differ(pair := (before.seen.get(identity), new.get(identity)), factor)
+    }
+    told = {
+        case_id: (case, message)
+        for case_id, case, message in _details(conn, after.id, {ids[i] for i in changed if i in ids})
+    }
+    found = []
+    for identity, pair in changed.items():
+        case, message = told[ids[identity]] if identity in ids else (_case(identity), None)
+        found.append(_difference(case, *pair, message, factor))
+    return _comparison(before.side, side_of(after), found, factor)
+
+
+def _identities(conn: Connection, run_id: int) -> Iterator[tuple[int, Identity]]:
+    """Yield row number and identity of every case that has a result in a run."""
+    c = m.case_.c
+    query = (
+        sa.select(c.id, m.op.c.name, c.dtype, c.variant, c.sample, c.seed)
+        .join(m.result, m.result.c.case_id == c.id)
+        .join(m.op, m.op.c.id == c.op_id)
+        .where(m.result.c.run_id == run_id)
+    )
+    for case_id, *identity in conn.execute(query):
+        yield case_id, tuple(identity)
 
 
 def _error_group(before: Seen, after: Seen, dtype: str, factor: float) -> Group | None:
@@ -218,8 +243,10 @@ def _results(conn: Connection, run_id: int) -> dict[int, _Stored]:
 
 
 def _seen(raw: _Stored | None) -> Seen | None:
-    if raw is None:
-        return None
+    return None if raw is None else _known(raw)
+
+
+def _known(raw: _Stored) -> Seen:
     outcome, route, figures = raw
     status = status_of(Outcome(outcome), Route(route) if route else None)
     device = json.loads(figures).get("device") if figures else None

@@ -182,7 +182,8 @@ class GateResult:
 
     `refusals` are sentences for what makes the run, or the comparison, worth nothing; with one, `differences` may be
     empty. `differences` are those that count (they came back in every re-run, or were not re-run), improvements
-    included. `expected` are non-passes that an expectation covers, `quarantined` changes of cases in quarantine.
+    included. `expected` are differences that an expectation covers, `quarantined` those of cases in quarantine. `rerun`
+    counts the cases that were run again.
     """
 
     before: Side
@@ -195,6 +196,7 @@ class GateResult:
     flaky: tuple[Flaky, ...] = ()
     quarantined: tuple[Difference, ...] = ()
     expected: tuple[Difference, ...] = ()
+    rerun: int = 0
 
     @property
     def regressions(self) -> tuple[Difference, ...]:

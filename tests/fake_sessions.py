@@ -110,6 +110,12 @@ class FakeSession:
             (self.notes / "once").unlink()
             self.family()
 
+    def moody(self):
+        """Die the first time, pass from then on."""
+        if (self.notes / "mood").exists():
+            (self.notes / "mood").unlink()
+            os.abort()
+
     def slow(self):
         time.sleep(0.01)
 

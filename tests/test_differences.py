@@ -47,7 +47,7 @@ SAME = {7: g.ulps(3.9), 8: g.ulps(0.1, nmse=1e-30), 9: g.ulps(1.9, nmse=1.5e-13)
 def _compare(engine: Engine, changed: Mapping[int, Result | None]) -> tuple[Comparison, Comparison]:
     before, after = g.night(engine), g.night(engine, changed)
     with read(engine) as conn:
-        return differences.compare_runs(conn, before, after), differences.compare_runs(conn, after, before)
+        return differences.compare(conn, before, after), differences.compare(conn, after, before)
 
 
 def test_every_change_is_in_its_group_and_nothing_else_is(engine: Engine) -> None:
@@ -84,7 +84,7 @@ def test_errors_that_are_no_numbers_count_as_the_largest(engine: Engine) -> None
     assert [d.group for d in back.differences] == [Group.ERROR_SHRUNK] * 2
     before, after = g.night(engine, {0: g.ulps(float("inf"))}), g.night(engine, {0: g.ulps(float("nan"))})
     with read(engine) as conn:
-        assert differences.compare_runs(conn, before, after).differences == ()
+        assert differences.compare(conn, before, after).differences == ()
 
 
 def test_where_ulp_and_nmse_disagree_the_way_back_is_still_the_mirror(engine: Engine) -> None:
@@ -98,7 +98,7 @@ def test_changes_of_the_product_are_told_from_changes_of_the_harness(engine: Eng
     before = g.night(engine, versions=g.VERSIONS | {"compiler": "2.1"})
     after = g.night(engine, versions=g.VERSIONS | {"torch": "2.14.1", "comparer": "2"})
     with read(engine) as conn:
-        found = differences.compare_runs(conn, before, after)
+        found = differences.compare(conn, before, after)
     assert found.product == (VersionChange("compiler", "2.1", None), VersionChange("torch", "2.13.0", "2.14.1"))
     assert found.harness == (VersionChange("comparer", "1", "2"),)
 
@@ -115,9 +115,9 @@ def test_runs_of_which_nothing_can_be_said_are_refused(engine: Engine) -> None:
             (whole, "were dropped"),
         ):
             with pytest.raises(BadInput, match=words):
-                differences.compare_runs(conn, run, old)
+                differences.compare(conn, run, old)
             with pytest.raises(BadInput, match=words):
-                differences.compare_runs(conn, old, run)
+                differences.compare(conn, old, run)
 
 
 def test_a_file_says_what_its_run_said(engine: Engine, tmp_path: Path) -> None:
@@ -127,8 +127,8 @@ def test_a_file_says_what_its_run_said(engine: Engine, tmp_path: Path) -> None:
     with read(engine) as conn:
         write_baseline(differences.record(conn, before), file)
         first = file.read_bytes()
-        by_runs = differences.compare_runs(conn, before, after)
-        by_file = differences.compare_with(conn, read_baseline(file), after)
+        by_runs = differences.compare(conn, before, after)
+        by_file = differences.compare(conn, read_baseline(file), after)
         write_baseline(differences.record(conn, before), file)
     assert file.read_bytes() == first
     assert by_file.differences == by_runs.differences
