@@ -12,7 +12,11 @@ from xml.etree import ElementTree as ET
 
 import jsonschema
 import pytest
+import small_run
 import xmlschema
+from neuron_ops.cli import main
+from neuron_ops.coverage_db import queries
+from neuron_ops.coverage_db.database import open_database, read
 from neuron_ops.coverage_db.reports import RULES, findings, headline
 from neuron_ops.coverage_db.reports.junit import junit
 from neuron_ops.coverage_db.reports.markdown import markdown
@@ -31,10 +35,10 @@ from neuron_ops.coverage_db.verdicts import (
     Side,
     VersionChange,
 )
-from neuron_ops.op_tests.records import Evidence, Status
+from neuron_ops.op_tests.records import Evidence, Outcome, Result, Route, Status
 
 SCHEMAS = Path(__file__).parent / "data" / "schemas"
-HOSTILE = "a\0b \x1b[31m | <script>alert(1)</script> `x` ]]> &amp; \U0001f600\nsecond line"
+HOSTILE = "it's a\0b \x1b[31m | <script>alert(1)</script> `x` ]]> &amp; \U0001f600\nsecond line"
 NATIVE, WRONG, FALLBACK = Seen(Status.NATIVE, 1.0, 1e-14), Seen(Status.WRONG, 9.0, 0.1), Seen(Status.FALLBACK)
 SIDE = Side("2026-12-01-aaaaaa", "sim", Evidence.SIMULATED, {"torch": "2.13.0"}, "core, float32", 400)
 
@@ -154,7 +158,7 @@ def test_markdown_shows_all_groups_and_no_message_becomes_markup() -> None:
     # every row of every table has the columns of its head, however hostile the message
     (row,) = [line for line in text.splitlines() if "alert" in line]
     assert row.count("|") == 3
-    assert "<script>alert(1)</script> `x` ]]> &amp;" in html.unescape(row)
+    assert "it's a\0b \x1b[31m | <script>alert(1)</script> `x` ]]> &amp;" in html.unescape(row)
 
 
 def test_markdown_of_a_silent_gate_is_two_lines_and_a_long_one_is_cut() -> None:
@@ -173,6 +177,44 @@ def test_json_has_every_finding(result: GateResult) -> None:
     assert document["verdict"] == headline(result)
     assert [one["text"] for one in document["findings"]] == [finding.text for finding in findings(result)]
     assert {one["rule"] for one in document["findings"]} <= set(RULES)
+
+
+def test_the_command_writes_what_was_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    database = str(tmp_path / "runs.sqlite")
+    engine = open_database(database)
+    build = replace(small_run.SIM, versions={"torch": "2.13.0", "bank": "2", "comparer": "1"})
+    wrong = Result("", Outcome.WRONG, Route.NATIVE, message="now wrong")
+    old, _ = small_run.record(engine, build), small_run.record(engine, build, changed={0: wrong})
+    with read(engine) as conn:
+        row = queries.run_by_id(conn, old)
+    engine.dispose()
+    assert row is not None
+    reports = {kind: tmp_path / kind for kind in ("junit", "sarif", "markdown", "json")}
+    asked = [word for kind, path in reports.items() for word in ("--report", f"{kind}={path}")]
+    # two of the 22 cases of the small run crash or time out
+    arguments = ["gate", "--db", database, "--reruns", "0", "--max-crashes", "50", "--json", *asked, "--baseline"]
+    assert main.run([*arguments, row.slug]) == 1
+    document = json.loads(capsys.readouterr().out)
+    assert document == json.loads(reports["json"].read_text())
+    assert [one["rule"] for one in document["findings"]] == ["newly failing"]
+    assert 'failures="2"' in reports["junit"].read_text()
+    assert '"level": "error"' in reports["sarif"].read_text()
+    assert "| newly failing | 1 |" in reports["markdown"].read_text()
+    # a gate that ends early leaves no older verdict
+    assert main.run([*arguments, "nonsense"]) == 2
+    assert [path.read_text() for path in reports.values()] == [""] * 4
+
+
+@pytest.mark.parametrize(
+    ("report", "words"),
+    [("yaml=x", "expected FORMAT=FILE"), ("junit", "expected FORMAT=FILE"), ("junit=no/x", "cannot be written")],
+)
+def test_a_report_that_cannot_be_is_refused(
+    report: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main.run(["gate", "--report", report]) == 2
+    assert words in capsys.readouterr().err
 
 
 def test_the_headline_says_why() -> None:

@@ -56,4 +56,4 @@ def _group(rule: str, found: Sequence[Finding]) -> list[str]:
 
 
 def _cell(text: str) -> str:
-    return " ".join(html.escape(text).translate(_MARKS).split())
+    return " ".join(html.escape(text, quote=False).translate(_MARKS).split())
