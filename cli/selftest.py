@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,8 +34,15 @@ _SLACK_SECONDS = 10.0  # what the sandbox waits longer than a fork's own limit
     help="With --bank: seconds that one snippet may take.",
 )  # fmt: skip
 @click.option("--memory", default="4GiB", show_default=True, type=Size(), help="With --bank: memory that one may take.")
+@click.option(
+    "--gate", "regressions", type=click.IntRange(min=1), metavar="N",
+    help="Plant N random regressions into runs of an own database, and judge each with the gate, instead.",
+)  # fmt: skip
+@click.option("--seed", default=0, show_default=True, type=click.INT, help="With --gate: which N.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def selftest(target: str, bank: Path | None, timeout: float, memory: int, as_json: bool) -> int:
+def selftest(
+    target: str, bank: Path | None, timeout: float, memory: int, regressions: int | None, seed: int, as_json: bool
+) -> int:
     """Prove that wrong results are caught: plant faults of every kind, exit code 1 when one is missed.
 
     With --bank, say for each entry of a list whether its repro passes on the target, whether the comparer accepts the
@@ -42,6 +50,8 @@ def selftest(target: str, bank: Path | None, timeout: float, memory: int, as_jso
 
     Example: neuron-ops selftest --bank faults.json
     """
+    if regressions is not None:
+        return _plant_regressions(regressions, seed, as_json=as_json)
     if bank is None:
         return _plant(target, as_json=as_json)
     return _try_list(bank, target, timeout, memory, as_json=as_json)
@@ -91,6 +101,36 @@ def _print_planted(found: dict[str, Any], planted: Sequence[Planted]) -> None:
         f"{found['caught']} of {found['planted']} planted faults caught over {found['overloads']} overloads on "
         f"{found['target']} in {found['seconds']} s"
     )
+
+
+# --- planted regressions ---------------------------------------------------------------------------------------------
+
+
+def _plant_regressions(count: int, seed: int, *, as_json: bool) -> int:
+    from neuron_ops.coverage_db.gate_selftest import plant_regressions
+
+    start = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="neuron-ops-") as name:
+        planted, alarms = plant_regressions(Path(name), count, seed)
+    seconds = round(time.monotonic() - start, 1)
+    missed = [{"kind": p.kind, "overload": p.case.overload, "dtype": p.case.dtype} for p in planted if not p.caught]
+    if as_json:
+        found = {
+            "planted": count,
+            "caught": count - len(missed),
+            "missed": missed,
+            "alarms": alarms,
+            "seconds": seconds,
+        }
+        click.echo(json.dumps(found))
+        return int(bool(missed or alarms))
+    for kind, of_kind in sorted(Counter(p.kind for p in planted).items()):
+        click.echo(f"{kind:<26} {sum(p.caught for p in planted if p.kind == kind):>4} of {of_kind:>3} caught")
+    click.echo(
+        f"{count - len(missed)} of {count} planted regressions caught, each named alone and in its group; {alarms} false "
+        f"alarms in {count // 10} unchanged runs, in {seconds} s"
+    )
+    return int(bool(missed or alarms))
 
 
 # --- a list of faults ------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from neuron_ops.coverage_db import baselines, differences, gating
 from neuron_ops.coverage_db import models as m
 from neuron_ops.coverage_db.database import open_database, read, write
 from neuron_ops.coverage_db.expectations import Expectations, read_expectations
+from neuron_ops.coverage_db.gate_selftest import PLANTS
 from neuron_ops.coverage_db.gating import Pending, Rules
 from neuron_ops.coverage_db.verdicts import Breach, GateResult, Group, Seen
 from neuron_ops.op_tests.records import BadInput, Result, Status
@@ -321,3 +323,28 @@ def test_the_command_passes_in_one_line_and_remembers_it(gate, tmp_path: Path) -
     assert (code, out) == (0, f"wrote 100 cases of run {second.slug} to {file} ({file.stat().st_size} bytes)\n")
     assert call("--baseline", str(file), "--reruns", "0")[0] == 1
     assert call(second.slug, "--baseline", str(file))[0] == 0
+
+
+def test_the_self_test_catches_every_planted_regression(capsys) -> None:
+    code = main.run(["selftest", "--gate", "100", "--json"])
+    found = json.loads(capsys.readouterr().out)
+    assert (code, found["caught"], found["missed"], found["alarms"]) == (0, 100, [], 0)
+
+
+def test_the_self_test_sees_a_gate_that_is_blind(capsys, monkeypatch) -> None:
+    blind = {Group.FALLBACK_GAINED, Group.ERROR_GROWN, Group.CASES_VANISHED}
+    group_of = differences.group_of
+    monkeypatch.setattr(differences, "group_of", lambda *a: None if group_of(*a) in blind else group_of(*a))
+    code = main.run(["selftest", "--gate", "30", "--json"])
+    found = json.loads(capsys.readouterr().out)
+    assert (code, {PLANTS[one["kind"]][0] for one in found["missed"]}, found["alarms"]) == (1, blind, 0)
+
+
+def test_the_self_test_sees_a_gate_that_cries_wolf(capsys, monkeypatch) -> None:
+    monkeypatch.setattr(gating, "_over_budget", lambda *_: ("planted",))
+    code = main.run(["selftest", "--gate", "20"])
+    assert code == 1
+    assert (
+        "0 of 20 planted regressions caught, each named alone and in its group; 2 false alarms in 2"
+        in capsys.readouterr().out
+    )
