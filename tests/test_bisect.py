@@ -225,7 +225,9 @@ def test_the_worst_of_several_runs_counts(
     act: str, expected: Status, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # a new interpreter does not know pytest's path
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]))
+    monkeypatch.setenv(
+        "PYTHONPATH", os.pathsep.join([str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])])
+    )
     case = Case(f"test.{act}.default", "float32", "fake/0")
     found = bisection.try_case(case, "sim", 2, bank_folder=tmp_path, session="fake_sessions:open_session")
     assert found is expected
