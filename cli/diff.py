@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from neuron_ops.coverage_db.verdicts import Comparison, Difference, VersionChange
 
-SHOWN = 20  # cases of a group; --json has all
+SHOWN = 20  # lines of a group; --json has all
 
 
 @click.command()
@@ -68,13 +68,21 @@ def version_lines(changes: Sequence[VersionChange], title: str) -> Iterator[str]
 
 
 def group_lines(found: Sequence[Difference]) -> Iterator[str]:
-    """Yield a title and the first cases of each group; `found` is in the order of its groups."""
+    """Yield a title and lines for each group; `found` is in the order of its groups.
+
+    Cases of one overload and dtype with the same change share a line, which names the first.
+    """
     for group, members in groupby(found, key=lambda d: d.group):
-        cases = list(members)
-        yield f"\n{group} ({len(cases)})"
-        for one in cases[:SHOWN]:
-            yield f"  {one.sentence}"
-            if one.message:
-                yield f"    {one.message.partition(chr(10))[0]}"
-        if len(cases) > SHOWN:
-            yield f"  … and {len(cases) - SHOWN} more"
+        alike: dict[tuple[object, ...], list[Difference]] = {}
+        for one in members:
+            letters = (seen and seen.status for seen in (one.before, one.after))
+            alike.setdefault((one.case.overload, one.case.dtype, *letters), []).append(one)
+        yield f"\n{group} ({sum(map(len, alike.values()))})"
+        for same in list(alike.values())[:SHOWN]:
+            first = same[0]
+            others = f", and {len(same) - 1} more like it" if len(same) > 1 else ""
+            yield f"  {first.sentence}{others}"
+            if first.message:
+                yield f"    {first.message.partition(chr(10))[0]}"
+        if len(alike) > SHOWN:
+            yield f"  … and {len(alike) - SHOWN} more overloads and dtypes"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 import click
 from neuron_ops.cli.diff import SHOWN, group_lines, version_lines
-from neuron_ops.coverage_db import baselines, differences, gating, leases, queries
+from neuron_ops.coverage_db import baselines, differences, gating, leases, proposals, queries
 from neuron_ops.coverage_db.database import open_database, read, transact
 from neuron_ops.coverage_db.expectations import Expectations, read_expectations
 from neuron_ops.coverage_db.gating import Pending, Rules
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
 
 _LATEST_GOOD = "latest-good"
+_SHARE = click.FloatRange(0, 100)
 
 
 def _reports(ctx: click.Context, param: click.Parameter, value: Sequence[str]) -> dict[str, Path]:
@@ -35,9 +38,6 @@ def _reports(ctx: click.Context, param: click.Parameter, value: Sequence[str]) -
     if any(kind not in files.FORMATS or not name for kind, _, name in pairs):
         raise click.BadParameter(f"expected FORMAT=FILE, with one of {', '.join(files.FORMATS)}.", ctx, param)
     return {kind: Path(name) for kind, _, name in pairs}
-
-
-_SHARE = click.FloatRange(0, 100)
 
 
 @click.command()
@@ -70,12 +70,16 @@ _SHARE = click.FloatRange(0, 100)
     "--report", "reports", multiple=True, callback=_reports, metavar="FORMAT=FILE",
     help=f"Also write the verdict to a file: {', '.join(files.FORMATS)}; may be given for each.",
 )  # fmt: skip
+@click.option(
+    "--write-expectations", "patch", type=click.File("w"), metavar="PATCH",
+    help="Write what would make the run pass, as a patch of --expectations for review; - is standard output.",
+)  # fmt: skip
 @click.option("--db", "database", metavar="URL", help="Database URL or SQLite file (default: from the settings).")
 @click.option("--json", "in_json", is_flag=True, help="Print JSON.")
 def gate(
     run: str | None, baseline: str, target: str | None, known: Path | None, reruns: int, factor: float,
-    max_fewer: float, max_crashes: float, written: Path | None, reports: Mapping[str, Path], database: str | None,
-    in_json: bool,
+    max_fewer: float, max_crashes: float, written: Path | None, reports: Mapping[str, Path], patch: IO[str] | None,
+    database: str | None, in_json: bool,
 ) -> int:  # fmt: skip
     """Judge RUN, by default the newest, by its baseline; exit code 1 where it is worse.
 
@@ -83,14 +87,19 @@ def gate(
     """
     settings = load_settings(database)
     files.empty(reports)
-    rules = Rules(
-        read_expectations(known) if known else Expectations(), factor, max_fewer / 100, max_crashes / 100
-    )  # fmt: skip
+    if patch and known is None:
+        raise BadInput(
+            "--write-expectations needs --expectations FILE, the file that the patch is of; it may be a new one."
+        )
+    expectations = read_expectations(known) if known and (known.exists() or not patch) else Expectations()
+    rules = Rules(expectations, factor, max_fewer / 100, max_crashes / 100)
     engine = open_database(settings.database_url, create=False)
     try:
         if written is not None:
             return _write(engine, run, target, written)
-        result = _judge(settings, engine, (run, target, baseline), rules, reruns)
+        pending, result = _judge(settings, engine, (run, target, baseline), rules, reruns)
+        if patch and known and pending:
+            patch.write(_patch(engine, known, pending, result))
     finally:
         engine.dispose()
     files.write(reports, result, known)
@@ -100,21 +109,31 @@ def gate(
 
 def _judge(
     settings: Settings, engine: Engine, names: tuple[str | None, str | None, str], rules: Rules, times: int
-) -> GateResult:
-    """Return the verdict, stored; `names` are a run, a target and a baseline."""
+) -> tuple[Pending | None, GateResult]:
+    """Return the verdict, stored, and what there was to judge; `names` are a run, a target and a baseline."""
     with read(engine) as conn:
         run = _run(conn, *names[:2])
         pending = gating.prepare(conn, _baseline(conn, names[2], run), run, rules)
     if isinstance(pending, GateResult):
-        result = pending
-    else:
-        again = _run_again(settings, engine, run, pending, times)
-        transact(engine, lambda conn: gating.store_reruns(conn, run, pending, again))
-        with read(engine) as conn:
-            rates = gating.flake_rates(conn, run.target, {d.case.overload for d in pending.doubtful})
-        result = gating.conclude(pending, again, rates)
-    transact(engine, lambda conn: gating.store_verdict(conn, run, result))
-    return result
+        transact(engine, partial(gating.store_verdict, run=run, result=pending))
+        return None, pending
+    again = _run_again(settings, engine, run, pending, times)
+    transact(engine, partial(gating.store_reruns, run=run, pending=pending, again=again))
+    with read(engine) as conn:
+        rates = gating.flake_rates(conn, run.target, {d.case.overload for d in pending.doubtful})
+    result = gating.conclude(pending, again, rates)
+    transact(engine, partial(gating.store_verdict, run=run, result=result))
+    return pending, result
+
+
+def _patch(engine: Engine, known: Path, pending: Pending, result: GateResult) -> str:
+    """Return the patch of the file of expectations, empty where there is nothing to change."""
+    names = {d.case.overload for d in (*pending.doubtful, *result.differences)}
+    globs = names | {row.overload for row in pending.rules.expectations.rows}
+    with read(engine) as conn:
+        cases = differences.cases_of(conn, differences.run_named(conn, result.after.label), globs)
+    text = known.read_text() if known.exists() else None
+    return proposals.patch(os.path.relpath(known), text, pending, result, cases)
 
 
 def _run_again(

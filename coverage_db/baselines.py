@@ -42,7 +42,7 @@ def write_baseline(recording: Recording, path: Path) -> None:
     text.write(json.dumps(header, ensure_ascii=False) + "\n")
     csv.writer(text, "excel-tab", lineterminator="\n").writerows(_lines(recording))
     try:
-        path.write_bytes(gzip.compress(text.getvalue().encode(), 9, mtime=0))
+        path.write_bytes(gzip.compress(text.getvalue().encode(), 6, mtime=0))
     except OSError as error:
         raise BadInput(f"The baseline {path} cannot be written ({error.strerror}); name another file.") from error
 

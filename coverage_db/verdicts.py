@@ -84,7 +84,15 @@ class Difference:
     @property
     def sentence(self) -> str:
         """Return the case and what changed in one line, without the message."""
-        return f"{named(self.case)}: {_words(self.before)} before, {_words(self.after)} now"
+        return f"{named(self.case)}: {self.change}"
+
+    @property
+    def change(self) -> str:
+        """Return what changed, with the errors where the letter did not."""
+        if self.before and self.after and self.before.status is self.after.status:
+            return f"{word(self.after.status)}, {_figures(self.before)} before, {_figures(self.after)} now"
+        before, after = (word(seen.status) if seen else "not planned" for seen in (self.before, self.after))
+        return f"{before} before, {after} now"
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,9 +232,6 @@ def word(status: Status) -> str:
     return status.name.lower().replace("_", " ")
 
 
-def _words(seen: Seen | None) -> str:
-    if seen is None:
-        return "not planned"
+def _figures(seen: Seen) -> str:
     figures = [f"{seen.max_ulp:.3g} ulp"] if seen.max_ulp is not None else []
-    figures += [f"NMSE {seen.nmse:.2g}"] if seen.nmse is not None else []
-    return " ".join([word(seen.status), f"({', '.join(figures)})"] if figures else [word(seen.status)])
+    return " ".join(figures + ([f"(NMSE {seen.nmse:.2g})"] if seen.nmse is not None else []))
