@@ -42,6 +42,7 @@ killtest: $(VENV)/test.stamp services
 # What the database, the sandbox and the runner take; some minutes and 3 GB of disk.
 bench: $(VENV)/test.stamp services
 	$(BIN)/python tests/bench_database.py
+	$(BIN)/python tests/bench_gate.py
 	$(BIN)/neuron-ops bank build --dtypes float32,bfloat16,int64
 	$(BIN)/python tests/bench_workers.py
 	$(BIN)/python tests/bench_harness.py
