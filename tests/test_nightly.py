@@ -23,7 +23,8 @@ elif arguments[0] == "runs":
     print(json.dumps([{{"slug": "2026-12-01-aaaaaa"}}]))
 for name in [word.partition("=")[2] for word in arguments if "=nightly/" in word]:
     pathlib.Path(name).write_text("report of " + name)
-sys.exit(int(os.environ.get("FAKE_" + arguments[0].upper(), "0")) if "--write-baseline" not in arguments else 0)
+what = "BASELINE" if "--write-baseline" in arguments else arguments[0].upper()
+sys.exit(int(os.environ.get("FAKE_" + what, "0")))
 """
 
 
@@ -47,19 +48,24 @@ def test_a_night_sweeps_judges_and_leaves_its_reports(tmp_path: Path) -> None:
     assert code == 0
     run = "2026-12-01-aaaaaa"
     assert calls[0] == ["sweep", "--target", "sim", "--ops", "aten.add.*"]
-    assert calls[-1][:4] == ["gate", run, "--baseline", "x y.gz"]
-    assert ["gate", run, "--write-baseline", "nightly/run.baseline.gz"] in calls
+    assert calls[-2][:4] == ["gate", run, "--baseline", "x y.gz"]
+    assert calls[-1] == ["gate", run, "--write-baseline", "nightly/run.baseline.gz"]
     left = {path.name for path in (tmp_path / "nightly").iterdir()}
     assert left == {"run.json", "requirements.txt", "gate.xml", "gate.sarif", "gate.md", "gate.json"}
     assert (tmp_path / "nightly" / "requirements.txt").read_text() == f"{run} --freeze\n"
     assert (tmp_path / "summary").read_text() == "report of nightly/gate.md"
 
 
+@pytest.mark.parametrize("baseline", ["0", "2"])
 @pytest.mark.parametrize("code", ["1", "2"])
-def test_the_gates_exit_code_is_the_nights_and_the_summary_is_there(code: str, tmp_path: Path) -> None:
-    found, _ = _night(tmp_path, "sim", FAKE_GATE=code)
+def test_the_gates_exit_code_is_the_nights_and_the_summary_is_there(code: str, baseline: str, tmp_path: Path) -> None:
+    found, _ = _night(tmp_path, "sim", FAKE_GATE=code, FAKE_BASELINE=baseline)
     assert found == int(code)
     assert (tmp_path / "summary").read_text() == "report of nightly/gate.md"
+
+
+def test_a_baseline_that_cannot_be_written_fails_the_night(tmp_path: Path) -> None:
+    assert _night(tmp_path, "sim", FAKE_BASELINE="2")[0] == 1
 
 
 def test_a_sweep_that_fails_ends_the_night(tmp_path: Path) -> None:
