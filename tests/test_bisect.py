@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -231,6 +232,20 @@ def test_the_worst_of_several_runs_counts(
     case = Case(f"test.{act}.default", "float32", "fake/0")
     found = bisection.try_case(case, "sim", 2, bank_folder=tmp_path, session="fake_sessions:open_session")
     assert found is expected
+
+
+def test_one_bad_run_of_several_is_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    outcomes = iter([GOOD, WRONG, HOST])
+
+    class Box(contextlib.nullcontext["Box"]):
+        def __init__(self, *_: object, **__: object) -> None:
+            super().__init__(self)
+
+        def run(self, cases: list[Case]) -> list[Result]:
+            return [next(outcomes) for _ in cases]
+
+    monkeypatch.setattr(bisection, "Sandbox", Box)
+    assert bisection.try_case(small_run.cases()[0], "sim", 3, bank_folder=tmp_path) is Status.WRONG
 
 
 def test_a_case_that_cannot_be_run_says_why(tmp_path: Path) -> None:
