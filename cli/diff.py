@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from neuron_ops.coverage_db import differences
@@ -42,10 +43,19 @@ def diff(before: str, after: str, factor: float, database: str | None, as_json: 
     finally:
         engine.dispose()
     if as_json:
-        click.echo(json.dumps(asdict(found), ensure_ascii=False, indent=2))
+        click.echo(json.dumps(_plain(asdict(found)), ensure_ascii=False, indent=2, allow_nan=False))
     else:
         click.echo("\n".join(_report(found)))
     return 1 if found.differences else 0
+
+
+def _plain(value: Any) -> Any:
+    """Return JSON values with infinity as text, as the database keeps it: JSON has no such number."""
+    if isinstance(value, dict):
+        return {key: _plain(member) for key, member in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(member) for member in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _report(found: Comparison) -> Iterator[str]:

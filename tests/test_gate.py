@@ -169,6 +169,15 @@ def test_a_row_that_is_over_or_matches_nothing_fails(
     assert not result.passed
 
 
+def test_quarantine_ends(engine: Engine, tmp_path: Path) -> None:
+    text = GELU_ROW.replace("[[expect]]", "[[quarantine]]").replace('outcome = "wrong"\n', "")
+    before, after = g.night(engine), g.night(engine, {40: g.CRASH})
+    inside = judge(engine, before, after, expectations=rows(tmp_path, text))
+    assert ([d.case.key for d in inside.quarantined], inside.broken, inside.passed) == ([KEYS[40]], (), True)
+    over = judge(engine, before, after, expectations=rows(tmp_path, text.replace("2027-01-31", "2026-11-30")))
+    assert ([b.breach for b in over.broken], over.differences, over.passed) == ([Breach.EXPIRED], (), False)
+
+
 def test_a_row_of_another_build_says_nothing(engine: Engine, tmp_path: Path) -> None:
     run = g.night(engine)
     for builds, breaches in (('"sim torch=2.13.*"', 0), ('"neuron"', 0), ('"sim torch=2.14.*"', 0), ('"sim"', 1)):
@@ -249,6 +258,7 @@ def test_the_latest_good_run_is_the_newest_that_passed(engine: Engine) -> None:
             gating.store_verdict(conn, run, verdict)
     with read(engine) as conn:
         assert baselines.latest_good(conn, runs[3]).id == runs[1].id
+        assert baselines.latest_good(conn, runs[1]).id == runs[0].id  # a run is not its own baseline
         stored = conn.execute(sa.select(m.gate).order_by(m.gate.c.run_id)).all()
     assert [(row.passed, row.counts) for row in stored] == [
         (True, {}),
