@@ -235,7 +235,7 @@ def test_the_worst_of_several_runs_counts(
 
 
 def test_one_bad_run_of_several_is_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    outcomes = iter([GOOD, WRONG, HOST])
+    outcomes = iter([GOOD, ERROR, HOST])
 
     class Box(contextlib.nullcontext["Box"]):
         def __init__(self, *_: object, **__: object) -> None:
@@ -245,7 +245,7 @@ def test_one_bad_run_of_several_is_enough(tmp_path: Path, monkeypatch: pytest.Mo
             return [next(outcomes) for _ in cases]
 
     monkeypatch.setattr(bisection, "Sandbox", Box)
-    assert bisection.try_case(small_run.cases()[0], "sim", 3, bank_folder=tmp_path) is Status.WRONG
+    assert bisection.try_case(small_run.cases()[0], "sim", 3, bank_folder=tmp_path) is Status.ERROR
 
 
 def test_a_case_that_cannot_be_run_says_why(tmp_path: Path) -> None:
