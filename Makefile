@@ -4,14 +4,14 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: run test lint types services killtest bench clean
+.PHONY: run test lint types services gate baseline killtest bench clean
 .DELETE_ON_ERROR:
 
 run: $(VENV)/run.stamp
 	$(BIN)/neuron-ops sweep --target sim --ops core --dtypes float32,bfloat16
 	@echo 'The site of these results starts with: $(BIN)/neuron-ops serve'
 
-test: $(VENV)/test.stamp lint types services
+test: $(VENV)/test.stamp lint types services gate
 	$(BIN)/python -m pytest
 
 lint: $(VENV)/test.stamp
@@ -27,6 +27,13 @@ types: $(VENV)/test.stamp
 
 services:
 	@sh tests/install_services.sh
+
+# The core operators on the simulated device must do what the committed baseline says; make baseline accepts what they do now.
+gate: $(VENV)/test.stamp
+	$(BIN)/python tests/core_gate.py
+
+baseline: $(VENV)/test.stamp
+	$(BIN)/python tests/core_gate.py --write
 
 # 8,000 cases while everything that can be killed is, on three setups; some minutes. make test has a short form.
 killtest: $(VENV)/test.stamp services

@@ -13,12 +13,14 @@ from neuron_ops.coverage_db import baselines, differences, gating, leases, propo
 from neuron_ops.coverage_db.database import open_database, read, transact
 from neuron_ops.coverage_db.expectations import Expectations, read_expectations
 from neuron_ops.coverage_db.gating import Pending, Rules
+from neuron_ops.coverage_db.reports import files
+from neuron_ops.coverage_db.reports.plain import as_json
 from neuron_ops.coverage_db.settings import load_settings
 from neuron_ops.coverage_db.verdicts import GateResult
 from neuron_ops.op_tests.records import BadInput
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from neuron_ops.coverage_db.differences import Recording
     from neuron_ops.coverage_db.rows import RunRow
@@ -28,6 +30,14 @@ if TYPE_CHECKING:
 
 _LATEST_GOOD = "latest-good"
 _SHARE = click.FloatRange(0, 100)
+
+
+def _reports(ctx: click.Context, param: click.Parameter, value: Sequence[str]) -> dict[str, Path]:
+    """Return format → file for ``junit=gate.xml``; raises BadParameter for anything else."""
+    pairs = [text.partition("=") for text in value]
+    if any(kind not in files.FORMATS or not name for kind, _, name in pairs):
+        raise click.BadParameter(f"expected FORMAT=FILE, with one of {', '.join(files.FORMATS)}.", ctx, param)
+    return {kind: Path(name) for kind, _, name in pairs}
 
 
 @click.command()
@@ -57,19 +67,26 @@ _SHARE = click.FloatRange(0, 100)
     help="Write the run as a baseline file, and judge nothing.",
 )  # fmt: skip
 @click.option(
+    "--report", "reports", multiple=True, callback=_reports, metavar="FORMAT=FILE",
+    help=f"Also write the verdict to a file: {', '.join(files.FORMATS)}; may be given for each.",
+)  # fmt: skip
+@click.option(
     "--write-expectations", "patch", type=click.File("w"), metavar="PATCH",
     help="Write what would make the run pass, as a patch of --expectations for review; - is standard output.",
 )  # fmt: skip
 @click.option("--db", "database", metavar="URL", help="Database URL or SQLite file (default: from the settings).")
+@click.option("--json", "in_json", is_flag=True, help="Print JSON.")
 def gate(
     run: str | None, baseline: str, target: str | None, known: Path | None, reruns: int, factor: float,
-    max_fewer: float, max_crashes: float, written: Path | None, patch: IO[str] | None, database: str | None,
+    max_fewer: float, max_crashes: float, written: Path | None, reports: Mapping[str, Path], patch: IO[str] | None,
+    database: str | None, in_json: bool,
 ) -> int:  # fmt: skip
     """Judge RUN, by default the newest, by its baseline; exit code 1 where it is worse.
 
     A case that changed is run again alone, in a fresh process, before it counts.
     """
     settings = load_settings(database)
+    files.empty(reports)
     if patch and known is None:
         raise BadInput(
             "--write-expectations needs --expectations FILE, the file that the patch is of; it may be a new one."
@@ -85,7 +102,8 @@ def gate(
             patch.write(_patch(engine, known, pending, result))
     finally:
         engine.dispose()
-    click.echo("\n".join(_report(result)))
+    files.write(reports, result, known)
+    click.echo(as_json(result) if in_json else "\n".join(_report(result)), nl=not in_json)
     return 0 if result.passed else 1
 
 

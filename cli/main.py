@@ -21,6 +21,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "runs": ("neuron_ops.cli.runs:runs", "List the stored runs with their counts; cancel, prune."),
     "diff": ("neuron_ops.cli.diff:diff", "Say what one run did otherwise than another."),
     "gate": ("neuron_ops.cli.gate:gate", "Judge a run by its baseline."),
+    "bisect": ("neuron_ops.cli.bisect:bisect", "Say which build broke a case."),
     "repro": ("neuron_ops.cli.repro:repro", "Print a standalone script that repeats one case."),
     "check": ("neuron_ops.cli.check:check", "Judge how a model would be served on the device."),
     "catalogue": ("neuron_ops.cli.catalogue:catalogue", "Write stored results as one file that checks judge by."),

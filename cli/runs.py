@@ -1,4 +1,4 @@
-"""`neuron-ops runs`: list the stored runs with their counts, cancel one, drop the results of old ones."""
+"""`neuron-ops runs`: list the stored runs with their counts, show one, cancel one, drop the results of old ones."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
-from neuron_ops.coverage_db import queries
+from neuron_ops.coverage_db import environments, queries
 from neuron_ops.coverage_db.database import open_database, read
 from neuron_ops.coverage_db.retention import prune_results
 from neuron_ops.coverage_db.settings import load_settings
-from neuron_ops.op_tests.records import STATUS_ORDER
+from neuron_ops.op_tests.records import STATUS_ORDER, BadInput
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from neuron_ops.coverage_db.environments import Account
     from neuron_ops.coverage_db.rows import RunRow
+    from neuron_ops.op_tests.records import Environment
 
 _HEADER = ("run", "target", "evidence", "state", "started (UTC)", "cases", "by status")
 
@@ -86,6 +88,52 @@ def prune(keep: int, database: str | None) -> int:
     return 0
 
 
+@runs.command()
+@click.argument("run", default="latest")
+@click.option("--freeze", is_flag=True, help="Print its packages alone, as `pip install --requirement` takes them.")
+@_DB
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def show(run: str, freeze: bool, database: str | None, as_json: bool) -> int:
+    """Say what a run ran in, so that it can be made again, and which earlier run was the last good one.
+
+    RUN is a run's name; without one it is the newest.
+    """
+    engine = open_database(load_settings(database).database_url, create=False)
+    try:
+        with read(engine) as conn:
+            account = environments.account(conn, run)
+    finally:
+        engine.dispose()
+    if as_json:
+        click.echo(json.dumps(_account_json(account), indent=2))
+    elif freeze:
+        click.echo(_environment(account).freeze(), nl=False)
+    else:
+        click.echo("\n".join(_account_lines(account)))
+    return 0
+
+
+@runs.command("device-tests")
+@click.argument("run", default="latest")
+@_DB
+def device_tests(run: str, database: str | None) -> int:
+    """Print the configuration that lets PyTorch's own device tests run what a run has shown to work.
+
+    RUN is a run's name; without one it is the newest. Example: neuron-ops runs device-tests > device_tests.py, then
+    python device_tests.py pytorch/test/test_ops.py.
+    """
+    from neuron_ops.coverage_db.reports import device_tests as settings
+
+    engine = open_database(load_settings(database).database_url, create=False)
+    try:
+        with read(engine) as conn:
+            tests = settings.device_tests(conn, environments.named(conn, run))
+    finally:
+        engine.dispose()
+    click.echo(settings.python_file(tests), nl=False)
+    return 0
+
+
 def _json(run: RunRow) -> dict[str, Any]:
     """Return a run as JSON values; times are ISO 8601 in UTC. The database's row number stays inside."""
     times = {"started": run.started.isoformat(), "finished": run.finished.isoformat() if run.finished else None}
@@ -101,3 +149,62 @@ def _line(run: RunRow) -> tuple[str, ...]:
 def _table(lines: Sequence[Sequence[str]]) -> str:
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
+
+
+def _environment(account: Account) -> Environment:
+    environment = account.setting.environment
+    if environment is None:
+        raise BadInput(
+            f"The run {account.setting.run.slug} was stored before environments were; sweep again to have one."
+        )
+    return environment
+
+
+def _account_json(account: Account) -> dict[str, Any]:
+    environment, good = account.setting.environment, account.last_good
+    return {
+        **_json(account.setting.run),
+        "environment": None if environment is None else asdict(environment),
+        "last_good": None if good is None else good.run.slug,
+        "changed_since_last_good": {name: {"then": a, "now": b} for name, (a, b) in account.changed.items()},
+    }
+
+
+def _account_lines(account: Account) -> list[str]:
+    run, environment = account.setting.run, account.setting.environment
+    lines = [
+        f"run {run.slug} on {run.target} ({run.evidence.value}), {run.state}, {run.planned} cases, seed {run.seed}",
+        f"  cases     {run.selection}",
+        f"  build     {_pairs(run.versions)}",
+    ]
+    if environment is None:
+        lines.append("  its environment was not stored: it is older than that")
+    else:
+        lines += [
+            f"  harness   {_pairs(environment.harness)}",
+            f"  device    {_pairs(environment.device)}",
+            f"  switches  {_pairs(environment.switches) or 'none is set'}",
+            f"  packages  {len(environment.packages)}; `neuron-ops runs show {run.slug} --freeze` prints them for pip",
+            *(f"  torch     {line}" for line in environment.torch_config.splitlines()),
+        ]
+    return lines + _way_back(account)
+
+
+def _way_back(account: Account) -> list[str]:
+    good = account.last_good
+    if good is None:
+        return ["way back: none, it is the first of its kind"]
+    here, there = environments.failing(account.setting.run), environments.failing(good.run)
+    changed = "; ".join(f"{name} {a or 'absent'} → {b or 'absent'}" for name, (a, b) in account.changed.items())
+    return [
+        f"way back: run {good.run.slug}, {there} failing cases against {here} here; changed since: {changed or 'nothing'}",
+        *(
+            [f"  neuron-ops runs show {good.run.slug} --freeze > good.txt && pip install -r good.txt"]
+            if good.environment
+            else []
+        ),
+    ]
+
+
+def _pairs(values: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in values.items())

@@ -87,6 +87,14 @@ software = Table(
     Column("versions", _JSON, nullable=False),
 )  # fmt: skip
 
+environment = Table(
+    "environment", metadata,
+    Column("id", sa.Integer, primary_key=True),
+    Column("hash", sa.LargeBinary(16), nullable=False, unique=True),
+    Column("facts", _JSON, nullable=False),
+)  # fmt: skip
+"""What runs ran in, stored once: the fields of `records.Environment`."""
+
 stream = Table(
     "stream", metadata,
     Column("id", sa.Integer, primary_key=True),
@@ -118,6 +126,7 @@ run = Table(
     Column("options", _JSON),
     Column("n_recorded", sa.Integer),
     Column("pruned", UtcTime),
+    Column("environment_id", sa.Integer, ForeignKey("environment.id")),
     Index(None, "target_id", "id"),
     Index(None, "stream_id", "seq", unique=True),
 )  # fmt: skip

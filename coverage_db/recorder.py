@@ -7,7 +7,8 @@ import json
 import math
 import secrets
 from collections import Counter
-from dataclasses import astuple
+from collections.abc import Mapping
+from dataclasses import asdict, astuple
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -21,9 +22,9 @@ from neuron_ops.coverage_db.rows import RunStart, Totals, ordered_dtypes
 from neuron_ops.op_tests.records import BadInput
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from neuron_ops.op_tests.records import Build, Case, Denominators, Figures, Operator, Part, Result
+    from neuron_ops.op_tests.records import Build, Case, Denominators, Environment, Figures, Operator, Part, Result
     from sqlalchemy import Connection, Table
 
 _CHUNK = 1000
@@ -47,6 +48,7 @@ def record_operators(conn: Connection, operators: Iterable[Operator]) -> None:
 def start_run(
     conn: Connection, *, build: Build, denominators: Denominators, cases: Sequence[Case], seed: int, selection: str,
     options: Mapping[str, Any] | None = None, channel: str = "default", workers: int = 1,
+    environment: Environment | None = None,
 ) -> RunStart:  # fmt: skip
     """Store a running run with its plan and its batches, and return its id and slug.
 
@@ -69,6 +71,7 @@ def start_run(
             dtypes=list(ordered_dtypes(case.dtype for case in cases)), selection=m.sanitize(selection),
             stream_id=_stream_id(conn, target_id, f"{m.sanitize(selection)}, seed {seed}", channel),
             learned_from=learned_from, options=None if options is None else dict(options),
+            environment_id=None if environment is None else _environment_id(conn, environment),
         )
         .returning(m.run.c.id)
     ).scalar_one()  # fmt: skip
@@ -229,6 +232,19 @@ def _software_id(conn: Connection, build: Build) -> int:
     query = sa.select(m.software.c.id).where(m.software.c.fingerprint == build.fingerprint)
     found: int = conn.execute(query).scalar_one()
     return found
+
+
+def _environment_id(conn: Connection, environment: Environment) -> int:
+    facts = _storable(asdict(environment))
+    digest = _hash(facts)
+    return _ids_by_hash(conn, m.environment, [{"hash": digest, "facts": facts}])[digest]
+
+
+def _storable(value: Any) -> Any:
+    """Return texts and mappings of texts, sorted and as both databases can store them."""
+    if isinstance(value, Mapping):
+        return {m.sanitize(key): _storable(value[key]) for key in sorted(value)}
+    return m.sanitize(value)
 
 
 def _ids_by_hash(conn: Connection, table: Table, rows: Iterable[dict[str, Any]]) -> dict[bytes, int]:

@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING
 
 from neuron_ops.op_tests import catalogue
 from neuron_ops.op_tests.bank import DTYPES, Bank
-from neuron_ops.op_tests.records import BANK_VERSION, COMPARER_VERSION, BadInput, Build, Case, Denominators, Operator
+from neuron_ops.op_tests.environment import environment
+from neuron_ops.op_tests.records import (
+    BANK_VERSION,
+    COMPARER_VERSION,
+    BadInput,
+    Build,
+    Case,
+    Denominators,
+    Environment,
+    Operator,
+)
 from neuron_ops.op_tests.targets import open_target
 
 if TYPE_CHECKING:
@@ -27,6 +37,7 @@ class Plan:
     operators: tuple[Operator, ...]
     denominators: Denominators
     cases: tuple[Case, ...]
+    environment: Environment
 
 
 def dtypes_named(names: Sequence[str]) -> tuple[str, ...]:
@@ -50,7 +61,8 @@ def make_plan(
     """
     dtypes = dtypes_named(dtypes)
     chosen = catalogue.select(ops)
-    build = open_target(target).build()
+    opened = open_target(target)
+    build = opened.build()
     bank = Bank(bank_folder, seed)
     bank.build(bank.missing(dtypes), _print_progress)
     cases = [
@@ -64,12 +76,15 @@ def make_plan(
             f"no samples for {', '.join(ops)} in {', '.join(dtypes)}: the {len(chosen)} operators chosen have none in the bank; "
             "expected at least one; choose other operators or dtypes"
         )
-    versions = {
-        **build.versions, "neuron-ops": importlib.metadata.version("neuron-ops"), "bank": str(BANK_VERSION),
-        "comparer": str(COMPARER_VERSION),
+    harness = {
+        "neuron-ops": importlib.metadata.version("neuron-ops"), "bank": str(BANK_VERSION), "comparer": str(COMPARER_VERSION),
     }  # fmt: skip
     return Plan(
-        dataclasses.replace(build, versions=versions), catalogue.operators(), catalogue.denominators(), tuple(cases)
+        dataclasses.replace(build, versions={**build.versions, **harness}),
+        catalogue.operators(),
+        catalogue.denominators(),
+        tuple(cases),
+        environment(opened, harness),
     )
 
 

@@ -282,3 +282,23 @@ class Denominators:
             "torch": self.torch, "registered": self.registered, "D_all": self.d_all, "D_key": self.d_key, "T1": self.t1,
             "excluded": dict(self.excluded),
         }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """What a run ran in, besides its build: all that is needed to make it again.
+
+    `packages` are the installed ones with their versions, `torch_config` is `torch.__config__.show()`, `device` are
+    facts of machine and device, `switches` are the environment variables that change behaviour and were set, and
+    `harness` are the versions of what judges. Read in the process that planned the run.
+    """
+
+    packages: Mapping[str, str]
+    torch_config: str
+    device: Mapping[str, str]
+    switches: Mapping[str, str]
+    harness: Mapping[str, str]
+
+    def freeze(self) -> str:
+        """Return the packages as pip takes them, ``torch==2.13.0`` a line."""
+        return "".join(f"{name}=={version}\n" for name, version in sorted(self.packages.items()))

@@ -40,12 +40,17 @@ RECORDERS = (
 )  # fmt: skip
 
 
-@pytest.fixture(scope="session")
-def cache():
-    """A cache folder that is new whenever the code that records has changed: recording takes a minute and more."""
+def bank_cache():
+    """Return a cache folder that is new whenever the code that records has changed: recording takes a minute and more."""
     files = sorted(path for pattern in RECORDERS for path in (ROOT / "op_tests").glob(pattern))
     sources = b"".join(path.read_bytes() for path in files)
     return ROOT / "build" / f"test-bank-{hashlib.sha256(sources).hexdigest()[:12]}"
+
+
+@pytest.fixture(scope="session")
+def cache():
+    """The folder of `bank_cache`."""
+    return bank_cache()
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from neuron_ops.op_tests.records import (
     Build,
     Case,
     Denominators,
+    Environment,
     Evidence,
     Operator,
     Outcome,
@@ -164,7 +165,8 @@ def open_mute(target, bank_folder, plants):
     return FakeSession(Path(bank_folder))
 
 
-Plan = namedtuple("Plan", "build operators denominators cases")
+ENVIRONMENT = Environment({"fake-torch": "0.0"}, "built for tests", {"cores": "2"}, {"FAKE_LOUD": "1"}, {"bank": "0"})
+Plan = namedtuple("Plan", "build operators denominators cases environment")
 
 
 def make_plan(target, ops, dtypes, limit, seed, bank_folder):
@@ -187,4 +189,4 @@ def make_plan(target, ops, dtypes, limit, seed, bank_folder):
         for name, count in wanted.items() for dtype in dtypes for number in range(count)
     ]  # fmt: skip
     build = Build(target, Evidence.SIMULATED, {"fake-torch": "0.0"})
-    return Plan(build, operators, Denominators("0.0", 9, 8, 7, 6, {"internal": 1}), cases[:limit])
+    return Plan(build, operators, Denominators("0.0", 9, 8, 7, 6, {"internal": 1}), cases[:limit], ENVIRONMENT)

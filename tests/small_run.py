@@ -18,6 +18,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from neuron_ops.coverage_db import recorder
@@ -26,6 +27,7 @@ from neuron_ops.op_tests.records import (
     Build,
     Case,
     Denominators,
+    Environment,
     Evidence,
     FallbackReason,
     Figures,
@@ -37,6 +39,8 @@ from neuron_ops.op_tests.records import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from sqlalchemy import Engine
 
 SIM = Build("sim", Evidence.SIMULATED, {"torch": "2.13.0"})
@@ -112,19 +116,25 @@ def results() -> list[Result]:
     return [_result(case, letter) for case, letter in zip(cases(), letters, strict=True)]
 
 
-def start(engine: Engine, build: Build = SIM) -> int:
+def start(engine: Engine, build: Build = SIM, environment: Environment | None = None) -> int:
     """Store the operators and a started run; return its id."""
     with write(engine) as conn:
         recorder.record_operators(conn, OPERATORS)
         return recorder.start_run(
-            conn, build=build, denominators=DENOMINATORS, cases=cases(), seed=7, selection="--all"
-        ).run_id
+            conn, build=build, denominators=DENOMINATORS, cases=cases(), seed=7, selection="--all",
+            environment=environment,
+        ).run_id  # fmt: skip
 
 
-def record(engine: Engine, build: Build = SIM) -> int:
-    """Store the whole run, finalized; return its id."""
-    run_id = start(engine, build)
+def record(
+    engine: Engine, build: Build = SIM, environment: Environment | None = None, changed: Mapping[int, Result] | None = None
+) -> int:  # fmt: skip
+    """Store the whole run, finalized, with some results, by their number, replaced by others; return its id."""
+    run_id = start(engine, build, environment)
+    found = results()
+    for number, result in (changed or {}).items():
+        found[number] = replace(result, case=found[number].case)
     with write(engine) as conn:
-        recorder.record_results(conn, run_id, results())
+        recorder.record_results(conn, run_id, found)
         recorder.finalize_run(conn, run_id)
     return run_id

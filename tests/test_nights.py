@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -23,14 +22,7 @@ pytest_plugins = ["services"]
 
 def _night(engine: Engine, changed: dict[int, Result]) -> int:
     """Store a whole run in which some results, by their number, are others."""
-    run_id = small_run.start(engine)
-    found = small_run.results()
-    for number, result in changed.items():
-        found[number] = replace(result, case=found[number].case)
-    with write(engine) as conn:
-        recorder.record_results(conn, run_id, found)
-        recorder.finalize_run(conn, run_id)
-    return run_id
+    return small_run.record(engine, changed=changed)
 
 
 _WRONG = Result("", Outcome.WRONG, Route.NATIVE, message="now wrong")

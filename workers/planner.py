@@ -10,7 +10,7 @@ from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from neuron_ops.op_tests.records import BadInput, Build, Case, Denominators, Evidence, Operator
+from neuron_ops.op_tests.records import BadInput, Build, Case, Denominators, Environment, Evidence, Operator
 from neuron_ops.workers.lifeline import Lifeline, resolve
 from neuron_ops.workers.process import ChildProcess, Garbled, Gone, how_it_ended
 
@@ -50,6 +50,7 @@ class SweepPlan:
     cases: tuple[Case, ...]
     seed: int = 0
     selection: str = ""
+    environment: Environment | None = None
 
 
 class _Plan(Protocol):
@@ -59,6 +60,7 @@ class _Plan(Protocol):
     operators: Sequence[Operator]
     denominators: Denominators
     cases: Sequence[Case]
+    environment: Environment
 
 
 def request_plan(
@@ -102,6 +104,7 @@ class _Received:
         self.complete = False
         self._build: dict[str, Any] = {}
         self._denominators: dict[str, Any] = {}
+        self._environment: dict[str, Any] = {}
         self._operators: list[Operator] = []
         self._cases: list[Case] = []
 
@@ -112,8 +115,8 @@ class _Received:
                 progress(done, total, text)
             case ["bad", str(sentence)]:
                 raise BadInput(sentence)
-            case ["plan", dict(build), dict(denominators)]:
-                self._build, self._denominators = build, denominators
+            case ["plan", dict(build), dict(denominators), dict(environment)]:
+                self._build, self._denominators, self._environment = build, denominators, environment
             case ["operators", list(rows)]:
                 for name, schema, tags, *rest in rows:
                     self._operators.append(Operator(name, schema, tuple(tags), *rest))
@@ -132,6 +135,7 @@ class _Received:
             tuple(self._cases),
             request.seed,
             request.selection,
+            Environment(**self._environment),
         )
 
 
@@ -148,7 +152,7 @@ def serve(lifeline: Lifeline) -> None:
         lifeline.send("bad", str(error))
         return
     build = {"target": plan.build.target, "evidence": plan.build.evidence, "versions": dict(plan.build.versions)}
-    lifeline.send("plan", build, asdict(plan.denominators))
+    lifeline.send("plan", build, asdict(plan.denominators), asdict(plan.environment))
     _send_rows(lifeline, "operators", plan.operators)
     _send_rows(lifeline, "cases", plan.cases)
     lifeline.send("end")

@@ -75,6 +75,7 @@ def begin(engine: Engine, plan: SweepPlan, options: RunOptions, *, workers: int,
         return start_run(
             conn, build=plan.build, denominators=plan.denominators, cases=plan.cases, seed=plan.seed,
             selection=plan.selection, options=options.to_json(), workers=workers, channel=channel,
+            environment=plan.environment,
         )  # fmt: skip
 
     return transact(engine, act)
