@@ -28,7 +28,15 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 """Name → (module:function, help line). Modules are imported only when their command runs: torch alone takes seconds."""
 
-EXTRAS = {"torch": "run", "numpy": "run", "flask": "site", "psycopg": "postgres"}
+EXTRAS = {
+    "torch": "run",
+    "numpy": "run",
+    "flask": "site",
+    "apiflask": "site",
+    "prometheus_client": "site",
+    "pydantic": "site",
+    "psycopg": "postgres",
+}
 """Library that the base install leaves out → the extra that brings it."""
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CaseResult", "CaseRow", "CellRow", "Matrix", "MatrixQuery", "MatrixRow", "OpRow", "OverloadPage", "RunRow",
-    "Totals", "case_by_key", "latest_run", "matrix", "overload", "run_by_id", "run_by_slug", "runs", "search", "totals",
+    "Totals", "case_by_key", "every_overload", "latest_run", "matrix", "overload", "run_by_id", "run_by_slug", "runs", "search", "totals",
 ]  # fmt: skip
 
 _KEY = re.compile(r"[0-9a-f]{1,32}")
@@ -99,6 +99,11 @@ def overload(conn: Connection, run: RunRow | None, name: str) -> OverloadPage | 
     return OverloadPage(stored.op_row(row), run, ordered, tuple(cases), found)
 
 
+def every_overload(conn: Connection) -> tuple[OpRow, ...]:
+    """Return every stored overload by name, those outside the denominator too."""
+    return tuple(map(stored.op_row, conn.execute(stored.OPS.order_by(m.op.c.name))))
+
+
 def search(conn: Connection, text: str, limit: int = 20) -> tuple[OpRow, ...]:
     """Return at most `limit` overloads for a name, exact matches first and excluded overloads last within a rank.
 
@@ -115,6 +120,8 @@ def search(conn: Connection, text: str, limit: int = 20) -> tuple[OpRow, ...]:
         if fit is not None:
             ranked.append((fit, excluded is not None, spelling.order(name), op_id))
     ids = [op_id for *_, op_id in sorted(ranked)[: max(0, limit)]]
+    if not ids:
+        return ()
     found = {row.id: stored.op_row(row) for row in conn.execute(stored.OPS.where(m.op.c.id.in_(ids)))}
     return tuple(found[op_id] for op_id in ids)
 

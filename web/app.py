@@ -9,7 +9,23 @@ from flask import Flask, Response, jsonify, render_template, request
 from neuron_ops.coverage_db.database import open_database
 from neuron_ops.coverage_db.settings import load_settings
 from neuron_ops.op_tests.records import STATUS_ORDER, BadInput, Status
-from neuron_ops.web import figures, finder, health, home, matrix, overloads, pinned, runs, texts, words
+from neuron_ops.web import (
+    badges,
+    feeds,
+    figures,
+    finder,
+    freshness,
+    health,
+    home,
+    matrix,
+    metrics,
+    overloads,
+    pinned,
+    runs,
+    tables,
+    texts,
+    words,
+)
 from werkzeug.exceptions import HTTPException
 
 if TYPE_CHECKING:
@@ -17,7 +33,10 @@ if TYPE_CHECKING:
 
     from flask.typing import ResponseReturnValue
 
-_BLUEPRINTS = (home.site, matrix.site, overloads.site, finder.site, runs.site, texts.site, health.site)
+_BLUEPRINTS = (
+    home.site, matrix.site, overloads.site, finder.site, runs.site, texts.site, health.site, metrics.site, badges.site,
+    feeds.site,
+)  # fmt: skip
 
 # No script, no frame, no third party: every page is whole without them.
 _HEADERS = {
@@ -29,6 +48,9 @@ _HEADERS = {
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
 }
+_OPEN = frozenset({"image/svg+xml", "application/atom+xml"})
+"""What other sites may read or show, beside JSON."""
+_UNCACHED = frozenset({"health.check", "metrics.page"})
 
 
 def create_app(database_url: str | None = None, config: Mapping[str, Any] | None = None) -> Flask:
@@ -45,6 +67,9 @@ def create_app(database_url: str | None = None, config: Mapping[str, Any] | None
         app.register_blueprint(blueprint)
     app.jinja_env.trim_blocks = True
     app.jinja_env.filters.update(figures.FILTERS)
+    app.wsgi_app = tables.TableAddresses(app.wsgi_app)  # type: ignore[method-assign]
+    metrics.measure(app)
+    app.before_request(freshness.answer_unchanged)
     app.before_request(pinned.read_pin)
     app.context_processor(_page_context)
     app.teardown_appcontext(pinned.close_connection)
@@ -81,14 +106,14 @@ def _page_context() -> dict[str, Any]:
 def _finish(response: Response) -> Response:
     """Add the headers of every answer; an unchanged page answers 304."""
     response.headers.update(_HEADERS)
-    if response.status_code == 200 and not response.direct_passthrough:
-        if response.is_json:
+    if response.status_code in {200, 304} and not response.direct_passthrough:
+        if response.is_json or response.mimetype in _OPEN:
             response.headers["Access-Control-Allow-Origin"] = "*"
-        if request.endpoint != "health.check":
+        if request.endpoint not in _UNCACHED:
             response.cache_control.public = True
-            response.cache_control.max_age = 60
-        response.add_etag(weak=True)
-        response.make_conditional(request)
+            response.cache_control.max_age = response.cache_control.max_age or 60
+        response = tables.as_table(response)
+        freshness.tag(response)
     return response
 
 

@@ -10,6 +10,7 @@ from neuron_ops.coverage_db.queries import Matrix, MatrixQuery, matrix
 from neuron_ops.op_tests.records import BadInput, Status
 from neuron_ops.web.pinned import arguments, connection, link, shown_run
 from neuron_ops.web.query_text import FACETS, Terms, read_terms
+from neuron_ops.web.tables import table_asked
 from neuron_ops.web.twins import cell_json, document, op_json
 from neuron_ops.web.verdict import cell_name, share_text
 from neuron_ops.web.words import MARKS, STATUSES
@@ -24,6 +25,8 @@ site = Blueprint("matrix", __name__)
 _FIELDS = {
     "status": "statuses", "dtype": "dtypes", "family": "families", "tier": "tiers", "tag": "tags", "kind": "kinds",
 }  # fmt: skip
+_PAGE, _LARGEST_PAGE = 100, 1000
+"""Overloads on a page, and in one step of a table that holds them all."""
 _OPEN = frozenset({"status", "dtype", "tier", "kind"})
 """Facets short enough to be shown unfolded."""
 
@@ -111,8 +114,9 @@ def _asked() -> tuple[Terms, int]:
 
 
 def _found(run: RunRow, terms: Terms, number: int) -> Matrix:
+    size = _LARGEST_PAGE if table_asked() else _PAGE
     asked: dict[str, Any] = {field: terms.wanted(facet) for facet, field in _FIELDS.items()}
-    found = matrix(connection(), run, MatrixQuery(words=terms.words, page=number, **asked))
+    found = matrix(connection(), run, MatrixQuery(words=terms.words, page=number, size=size, **asked))
     if number > 1 and number > found.pages:
         raise NotFound(
             f"There is no page {number} here: the last one of {request.path} with these filters is {found.pages}."
