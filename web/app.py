@@ -5,11 +5,13 @@ from __future__ import annotations
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
-from flask import Flask, Response, jsonify, render_template, request
+from apiflask import APIFlask, HTTPError
+from flask import Response, jsonify, render_template, request
 from neuron_ops.coverage_db.database import open_database
 from neuron_ops.coverage_db.settings import load_settings
 from neuron_ops.op_tests.records import STATUS_ORDER, BadInput, Status
 from neuron_ops.web import (
+    api,
     badges,
     feeds,
     figures,
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
 
 _BLUEPRINTS = (
     home.site, matrix.site, overloads.site, finder.site, runs.site, texts.site, health.site, metrics.site, badges.site,
-    feeds.site,
+    feeds.site, api.site,
 )  # fmt: skip
 
 # No script, no frame, no third party: every page is whole without them.
@@ -53,12 +55,16 @@ _OPEN = frozenset({"image/svg+xml", "application/atom+xml"})
 _UNCACHED = frozenset({"health.check", "metrics.page"})
 
 
-def create_app(database_url: str | None = None, config: Mapping[str, Any] | None = None) -> Flask:
+def create_app(database_url: str | None = None, config: Mapping[str, Any] | None = None) -> APIFlask:
     """Return the site over a database, by default the one of the settings.
 
     `config` overrides Flask's configuration. Raises BadInput when the database cannot be used.
     """
-    app = Flask(__name__)
+    # No page of docs: what renders them would come from elsewhere. Errors are ours, the same for page and API.
+    app = APIFlask(
+        __name__, title="neuron-ops", version="1", spec_path="/api/v1/openapi.json", docs_path=None, json_errors=False
+    )
+    api.describe(app)
     app.config.from_mapping(SEND_FILE_MAX_AGE_DEFAULT=3600)
     app.json.sort_keys = False  # type: ignore[attr-defined]  # an attribute of the default provider
     app.config.from_mapping(config or {})
@@ -75,6 +81,7 @@ def create_app(database_url: str | None = None, config: Mapping[str, Any] | None
     app.teardown_appcontext(pinned.close_connection)
     app.after_request(_finish)
     app.register_error_handler(BadInput, _bad_input)
+    app.error_processor(_refused)
     app.register_error_handler(HTTPException, _failed)
     return app
 
@@ -121,6 +128,12 @@ def _bad_input(error: BadInput) -> ResponseReturnValue:
     return _answer(400, "That request cannot be answered", str(error))
 
 
+def _refused(error: HTTPError) -> tuple[Response | str, int]:
+    """Answer what the layout of a query refuses, key by key."""
+    told = "; ".join(f"{key}: {', '.join(said)}" for of in error.detail.values() for key, said in of.items())
+    return _answer(error.status_code, "That request cannot be answered", f"{told}. See /api/v1/openapi.json.")
+
+
 def _failed(error: HTTPException) -> ResponseReturnValue:
     code = error.code or 500
     if code < 400:
@@ -134,8 +147,12 @@ def _failed(error: HTTPException) -> ResponseReturnValue:
     return _answer(code, headings.get(code, error.name), sentence)
 
 
-def _answer(code: int, heading: str, sentence: str) -> ResponseReturnValue:
+def _answer(code: int, heading: str, sentence: str) -> tuple[Response | str, int]:
     """Return an error as JSON for a JSON address, as a page otherwise."""
+    if request.path.startswith("/api/"):
+        problem = jsonify(type="about:blank", title=heading, status=code, detail=sentence)
+        problem.mimetype = "application/problem+json"
+        return problem, code
     if request.path.endswith(".json"):
         return jsonify(error=sentence, status=code), code
     return render_template("error.html", heading=heading, sentence=sentence), code

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from flask import Blueprint, jsonify, redirect, render_template
 from neuron_ops.coverage_db.queries import search
@@ -48,16 +48,17 @@ def twin() -> Response:
 
     `exact` says that all of them bear the very name that was asked for, `only` names the one that the page would go to.
     """
-    text = arguments("q").get("q", "").strip()
+    return jsonify(search_json(arguments("q").get("q", "").strip()))
+
+
+def search_json(text: str) -> dict[str, Any]:
+    """Return what a text finds, as JSON."""
     hits, exact = _hits(text) if text else ((), False)
     only = _only(hits) if exact else None
-    return jsonify(
-        schema_version=SCHEMA_VERSION,
-        q=text,
-        exact=exact,
-        only=only.name if only else None,
-        hits=[op_json(op) for op in hits],
-    )
+    return {
+        "schema_version": SCHEMA_VERSION, "q": text, "exact": exact, "only": only.name if only else None,
+        "hits": [op_json(op) for op in hits],
+    }  # fmt: skip
 
 
 def _hits(text: str) -> tuple[tuple[OpRow, ...], bool]:

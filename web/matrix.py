@@ -80,26 +80,30 @@ def page() -> str:
 def twin() -> Response:
     """Return the same page of the matrix as JSON; `next` is the address of the following page, or null."""
     terms, number = _asked()
-    run = shown_run()
+    size = _LARGEST_PAGE if table_asked() else _PAGE
+    return jsonify(found_json("matrix.twin", shown_run(), terms, number, size))
+
+
+def found_json(endpoint: str, run: RunRow | None, terms: Terms, number: int, size: int) -> dict[str, Any]:
+    """Return one page of the matrix as JSON; `next` is the address of the following page at `endpoint`, or null."""
     if run is None:
-        return jsonify(document(None, total=0, page=1, pages=0, dtypes=[], facets={}, rows=[], next=None))
-    found = _found(run, terms, number)
-    following = link("matrix.twin", **terms.arguments(), page=str(number + 1)) if number < found.pages else None
-    return jsonify(
-        document(
-            run,
-            query=terms.arguments(),
-            total=found.total,
-            page=found.page,
-            pages=found.pages,
-            dtypes=list(found.dtypes),
-            facets={facet: dict(found.facets.get(field, {})) for facet, field in _FIELDS.items()},
-            rows=[
-                {**op_json(row.op), "cells": {dtype: cell_json(cell) for dtype, cell in row.cells.items()}}
-                for row in found.rows
-            ],
-            next=following,
-        )
+        empty: dict[str, Any] = {"query": terms.arguments(), "total": 0, "page": 1, "pages": 0, "dtypes": []}
+        return document(None, **empty, facets={}, rows=[], next=None)
+    found = _found(run, terms, number, size)
+    step = {"page": str(number + 1)} | ({"size": str(size)} if endpoint.startswith("api.") else {})
+    return document(
+        run,
+        query=terms.arguments(),
+        total=found.total,
+        page=found.page,
+        pages=found.pages,
+        dtypes=list(found.dtypes),
+        facets={facet: dict(found.facets.get(field, {})) for facet, field in _FIELDS.items()},
+        rows=[
+            {**op_json(row.op), "cells": {dtype: cell_json(cell) for dtype, cell in row.cells.items()}}
+            for row in found.rows
+        ],
+        next=link(endpoint, **terms.arguments(), **step) if number < found.pages else None,
     )
 
 
@@ -113,8 +117,7 @@ def _asked() -> tuple[Terms, int]:
     return read_terms(given.get("q", ""), {facet: given[facet] for facet in FACETS if facet in given}), int(number)
 
 
-def _found(run: RunRow, terms: Terms, number: int) -> Matrix:
-    size = _LARGEST_PAGE if table_asked() else _PAGE
+def _found(run: RunRow, terms: Terms, number: int, size: int = _PAGE) -> Matrix:
     asked: dict[str, Any] = {field: terms.wanted(facet) for facet, field in _FIELDS.items()}
     found = matrix(connection(), run, MatrixQuery(words=terms.words, page=number, size=size, **asked))
     if number > 1 and number > found.pages:
