@@ -6,7 +6,7 @@ from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 from apiflask import APIFlask, HTTPError
-from flask import Response, jsonify, render_template, request
+from flask import Response, current_app, jsonify, render_template, request
 from neuron_ops.coverage_db.database import open_database
 from neuron_ops.coverage_db.settings import load_settings
 from neuron_ops.op_tests.records import STATUS_ORDER, BadInput, Status
@@ -40,10 +40,10 @@ _BLUEPRINTS = (
     feeds.site, api.site,
 )  # fmt: skip
 
-# No script, no frame, no third party: every page is whole without them.
+# No frame, no third party, and no script but our file for keys: every page is whole without it.
 _HEADERS = {
     "Content-Security-Policy": (
-        "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; "
+        "default-src 'none'; style-src 'self'; img-src 'self'; script-src 'self'; form-action 'self'; base-uri 'none'; "
         "frame-ancestors 'none'"
     ),
     "X-Content-Type-Options": "nosniff",
@@ -65,7 +65,7 @@ def create_app(database_url: str | None = None, config: Mapping[str, Any] | None
         __name__, title="neuron-ops", version="1", spec_path="/api/v1/openapi.json", docs_path=None, json_errors=False
     )
     api.describe(app)
-    app.config.from_mapping(SEND_FILE_MAX_AGE_DEFAULT=3600)
+    app.config.from_mapping(SEND_FILE_MAX_AGE_DEFAULT=3600, STATIC_SITE=False)
     app.json.sort_keys = False  # type: ignore[attr-defined]  # an attribute of the default provider
     app.config.from_mapping(config or {})
     app.extensions["neuron_ops_engine"] = open_database(load_settings(database_url).database_url)
@@ -107,6 +107,7 @@ def _page_context() -> dict[str, Any]:
         "pinned": pinned.pinned_run(),
         "unpinned": pinned.unpinned_address(),
         "version": site_version(),
+        "static_site": current_app.config["STATIC_SITE"],
     }
 
 

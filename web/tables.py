@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _FORMATS = {".csv": "text/csv", ".ndjson": "application/x-ndjson"}
 _ASKED = "neuron_ops.table"
+_FOLLOWING = "neuron_ops.following"
 _PROVENANCE = ("slug", "target", "evidence", "started")
 # A spreadsheet would run a text that begins like this.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -38,15 +39,25 @@ class TableAddresses:
 
 def table_asked() -> bool:
     """Return whether this request wants records one a line, and so all of them at once."""
-    return _ASKED in request.environ
+    return _ASKED in request.environ or _FOLLOWING in request.environ or current_app.config["STATIC_SITE"]
 
 
 def as_table(response: Response) -> Response:
-    """Return a page's JSON as the table that was asked for; anything else as it is."""
+    """Return a page's JSON as the table that was asked for, whole in a static copy; anything else as it is."""
     suffix = request.environ.get(_ASKED)
-    if suffix is None or response.status_code != 200 or not response.is_json:
+    if (
+        not table_asked()
+        or _FOLLOWING in request.environ
+        or response.status_code != 200
+        or not response.is_json
+        or response.is_streamed
+    ):
         return response
-    rows = list(_every_row(response.get_json()))
+    told = _with_following_pages(response.get_json())
+    if suffix is None:
+        response.set_data(current_app.json.dumps(told))
+        return response
+    rows = list(_rows(told))
     response.set_data(_csv(rows) if suffix == ".csv" else "".join(f"{_line(row)}\n" for row in rows))
     response.mimetype = _FORMATS[suffix]
     response.headers["Access-Control-Allow-Origin"] = "*"
@@ -59,17 +70,20 @@ def records(told: dict[str, Any]) -> list[dict[str, Any]]:
     return next((one for one in lists if one), lists[0] if lists else [{k: v for k, v in told.items() if k != "run"}])
 
 
-def _every_row(told: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the records of this page and of those that follow it, each with its run."""
-    while True:
-        run = told.get("run") or {}
-        provenance = {f"run_{name}": run.get(name) for name in _PROVENANCE}
-        yield from ({**record, **provenance} for record in records(told))
-        following = told.get("next")
-        if not following:
-            return
-        with current_app.test_request_context(following):
-            told = current_app.full_dispatch_request().get_json()
+def _with_following_pages(told: Any) -> Any:
+    """Return a page's JSON with the records of all pages that follow it."""
+    while isinstance(told, dict) and told.get("next"):
+        with current_app.test_request_context(told["next"], environ_overrides={_FOLLOWING: True}):
+            more = current_app.full_dispatch_request().get_json()
+        told = {**told, "rows": [*told["rows"], *more["rows"]], "next": more["next"]}
+    return told
+
+
+def _rows(told: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the records of a page's JSON, each with its run."""
+    run = told.get("run") or {}
+    provenance = {f"run_{name}": run.get(name) for name in _PROVENANCE}
+    yield from ({**record, **provenance} for record in records(told))
 
 
 def _line(row: dict[str, Any]) -> str:
