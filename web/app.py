@@ -28,7 +28,8 @@ from neuron_ops.web import (
     texts,
     words,
 )
-from werkzeug.exceptions import HTTPException
+from werkzeug.exceptions import HTTPException, SecurityError
+from werkzeug.middleware.proxy_fix import ProxyFix
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,14 +59,16 @@ _UNCACHED = frozenset({"health.check", "metrics.page"})
 def create_app(database_url: str | None = None, config: Mapping[str, Any] | None = None) -> APIFlask:
     """Return the site over a database, by default the one of the settings.
 
-    `config` overrides Flask's configuration. Raises BadInput when the database cannot be used.
+    `config` overrides Flask's configuration; so do variables such as NEURON_OPS_SITE_PROXIES=1, the number of proxies in
+    front whose X-Forwarded headers are believed, and NEURON_OPS_SITE_TRUSTED_HOSTS='["ops.example.org"]'. Raises BadInput when the database cannot be used.
     """
     # No page of docs: what renders them would come from elsewhere. Errors are ours, the same for page and API.
     app = APIFlask(
         __name__, title="neuron-ops", version="1", spec_path="/api/v1/openapi.json", docs_path=None, json_errors=False
     )
     api.describe(app)
-    app.config.from_mapping(SEND_FILE_MAX_AGE_DEFAULT=3600, STATIC_SITE=False)
+    app.config.from_mapping(SEND_FILE_MAX_AGE_DEFAULT=3600, STATIC_SITE=False, PROXIES=0)
+    app.config.from_prefixed_env("NEURON_OPS_SITE")
     app.json.sort_keys = False  # type: ignore[attr-defined]  # an attribute of the default provider
     app.config.from_mapping(config or {})
     app.extensions["neuron_ops_engine"] = open_database(load_settings(database_url).database_url)
@@ -73,6 +76,8 @@ def create_app(database_url: str | None = None, config: Mapping[str, Any] | None
         app.register_blueprint(blueprint)
     app.jinja_env.trim_blocks = True
     app.jinja_env.filters.update(figures.FILTERS)
+    if hops := app.config["PROXIES"]:  # believed only if there is one: anybody can send these headers
+        app.wsgi_app = ProxyFix(app.wsgi_app, hops, hops, hops, 0, hops)  # type: ignore[method-assign]
     app.wsgi_app = tables.TableAddresses(app.wsgi_app)  # type: ignore[method-assign]
     metrics.measure(app)
     app.before_request(freshness.answer_unchanged)
@@ -139,6 +144,8 @@ def _failed(error: HTTPException) -> ResponseReturnValue:
     code = error.code or 500
     if code < 400:
         return error.get_response()
+    if isinstance(error, SecurityError):  # the host is not ours, so that no address can be made for a page
+        return Response("This site does not answer to that host name.\n", 400, mimetype="text/plain")
     headings = {404: "Not found", 405: "Pages are only read here", 500: "This is our fault"}
     sentence = error.description or "The request failed."
     if code == 404 and sentence.startswith("The requested URL was not found"):
