@@ -9,11 +9,7 @@ import atexit
 import os
 import shutil
 import tempfile
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from gunicorn.arbiter import Arbiter
-    from gunicorn.workers.base import Worker
+from typing import Any
 
 bind = "127.0.0.1:8000"
 worker_class = "gthread"
@@ -28,14 +24,16 @@ control_socket_disable = True  # nobody needs it, and it would lie in the home o
 # Each process counts in a file of its own; /metrics adds them up. Chosen before the library is imported.
 if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
     os.environ["PROMETHEUS_MULTIPROC_DIR"] = tempfile.mkdtemp(prefix="neuron-ops-metrics-")
-    _owner = os.getpid()
-    atexit.register(
-        lambda: os.getpid() == _owner and shutil.rmtree(os.environ["PROMETHEUS_MULTIPROC_DIR"], ignore_errors=True)
-    )
+
+    def _clean(owner: int = os.getpid()) -> None:
+        if os.getpid() == owner:  # and not a worker that ends
+            shutil.rmtree(os.environ["PROMETHEUS_MULTIPROC_DIR"], ignore_errors=True)
+
+    atexit.register(_clean)
 
 
-def child_exit(server: Arbiter, worker: Worker) -> None:  # noqa: ARG001 - gunicorn's signature
+def child_exit(_server: object, worker: Any) -> None:
     """Forget the counters that mean nothing once their process is gone."""
     from prometheus_client.multiprocess import mark_process_dead
 
-    mark_process_dead(worker.pid)
+    mark_process_dead(worker.pid)  # type: ignore[no-untyped-call]
