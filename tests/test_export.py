@@ -188,20 +188,3 @@ def test_filters_in_the_browser_show_what_the_server_would(host, exported, chrom
         letters = page.locator(".shown tbody tr").first.locator("td").all_inner_texts()
         first = next(row for row in told["rows"] if row["name"] == names[0])
         assert letters == [cell["status"] for cell in first["cells"].values()]
-
-
-def test_keys_move_and_can_be_switched_off(host, chromium):  # noqa: F811
-    with tab(chromium) as page:
-        page.goto(f"{host}/ops/")
-        page.keyboard.press("j")
-        page.keyboard.press("j")
-        assert page.evaluate("document.activeElement.textContent") == page.locator("tbody th a").nth(1).inner_text()
-        page.keyboard.press("?")
-        assert "go to the search box" in page.locator("dialog").inner_text()
-        page.keyboard.press("Escape")
-        page.locator("button.keys").click()
-        page.keyboard.press("/")
-        assert page.evaluate("document.activeElement.tagName") == "BUTTON"
-        page.goto(f"{host}/")
-        page.keyboard.press("/")
-        assert page.evaluate("document.activeElement.tagName") == "BODY", "the choice is kept"

@@ -15,8 +15,18 @@ from neuron_ops.coverage_db.database import open_database, write
 from neuron_ops.coverage_db.nights import Change
 from neuron_ops.coverage_db.numbers import numbers
 from neuron_ops.coverage_db.queries import latest_run
-from neuron_ops.coverage_db.recorder import finalize_run, start_run
-from neuron_ops.op_tests.records import Build, Case, Denominators, Evidence, Status
+from neuron_ops.coverage_db.recorder import finalize_run, record_results, start_run
+from neuron_ops.op_tests.records import (
+    Build,
+    Case,
+    Denominators,
+    Evidence,
+    FallbackReason,
+    Outcome,
+    Result,
+    Route,
+    Status,
+)
 from neuron_ops.web.feeds import got_worse
 from neuron_ops.web.figures import percent
 from neuron_ops.web.tables import records
@@ -128,21 +138,9 @@ def test_an_unchanged_page_answers_304_and_a_new_run_changes_it(tmp_path):
             again = client.get(address, headers={"If-None-Match": tag})
             assert (again.status_code, again.data, again.headers["ETag"]) == (304, b"", tag)
             assert "max-age=60" in again.headers["Cache-Control"]
-        _one_more_run(path)
+        _run(path, [Case("aten.add.Tensor", "float32", "opinfo/x/forward/0")], [])
         for address, tag in tags.items():
             assert client.get(address, headers={"If-None-Match": tag}).status_code == 200, address
-
-
-def _one_more_run(path):
-    engine = open_database(str(path))
-    build = Build("sim", Evidence.SIMULATED, {"torch": "2.13.0"})
-    with write(engine) as conn:
-        case = Case("aten.add.Tensor", "float32", "opinfo/x/forward/0")
-        start = start_run(
-            conn, build=build, denominators=Denominators("2.13.0", 1, 1, 1, 1), cases=[case], seed=0, selection="all"
-        )
-        finalize_run(conn, start.run_id)
-    engine.dispose()
 
 
 def test_feeds_say_what_changed_and_how(site):
@@ -152,6 +150,42 @@ def test_feeds_say_what_changed_and_how(site):
     assert "bfloat16: new → W (1 of 2 cases)" in entry.findtext(f"{ATOM}content")
     for address in ("/changes.atom", "/regressions.atom"):
         assert ElementTree.fromstring(get(site, address)).findtext(f"{ATOM}updated")
+
+
+def test_a_run_that_got_worse_has_an_entry_that_names_what_and_how(tmp_path):
+    path = tmp_path / "x.sqlite"
+    fill(path)
+    cases = [Case("aten.add.Tensor", "float32", f"opinfo/y/{number}") for number in range(3)]
+    native = [Result(case.key, Outcome.PASS, Route.NATIVE) for case in cases]
+    fallback = Result(cases[0].key, Outcome.PASS, Route.FALLBACK, FallbackReason.UNIMPLEMENTED)
+    wrong = Result(cases[0].key, Outcome.WRONG, Route.NATIVE, message=HOSTILE)
+    slugs = [_run(path, cases, [first, *native[1:]]) for first in (fallback, wrong, native[0])]
+    with opened(path) as app:
+        feeds = {name: ElementTree.fromstring(get(app, f"/{name}.atom")) for name in ("changes", "regressions")}
+        texts = {name: get(app, f"/{name}.atom") for name in feeds}
+    found = {name: feed.findall(f"{ATOM}entry") for name, feed in feeds.items()}
+    assert [entry.findtext(f"{ATOM}id") for entry in found["changes"]] == [
+        f"tag:neuron-ops,2026:changed/{slugs[2]}", f"tag:neuron-ops,2026:changed/{slugs[1]}",
+    ]  # fmt: skip
+    (worse,) = found["regressions"]
+    assert worse.findtext(f"{ATOM}title") == (
+        f"{slugs[0]} → {slugs[1]}: 1 case worse (aten.add.Tensor), simulated on sim"
+    )
+    assert f"aten.add.Tensor float32: C → W, case {cases[0].key[:12]}" in worse.findtext(f"{ATOM}content")
+    assert all("<script" not in text for text in texts.values())
+
+
+def _run(path, cases, results):
+    engine = open_database(str(path))
+    build = Build("sim", Evidence.SIMULATED, {"torch": "2.13.0"})
+    with write(engine) as conn:
+        start = start_run(
+            conn, build=build, denominators=Denominators("2.13.0", 1, 1, 1, 1), cases=cases, seed=0, selection="all"
+        )
+        record_results(conn, start.run_id, results)
+        finalize_run(conn, start.run_id)
+    engine.dispose()
+    return start.slug
 
 
 @pytest.mark.parametrize(
