@@ -16,7 +16,7 @@ from neuron_ops.cli.main import run as command
 from neuron_ops.coverage_db.database import open_database, write
 from neuron_ops.coverage_db.recorder import finalize_run, record_results, start_run
 from neuron_ops.op_tests.records import Build, Case, Denominators, Evidence, Outcome, Part, Result, Route
-from site_database import LETTERS, OPERATORS, fill
+from site_database import LETTERS, OPERATORS, fill, record_out_form
 from site_reading import Page, get, opened, strict
 from test_browser import chromium  # noqa: F401 - a fixture
 
@@ -26,6 +26,7 @@ def exported(tmp_path_factory):
     """A folder with the site as served under /base, and the database it came from."""
     place = tmp_path_factory.mktemp("export")
     fill(place / "x.sqlite")
+    record_out_form(place / "x.sqlite")
     folder = place / "www" / "base"
     arguments = [
         "export",
@@ -155,6 +156,8 @@ def test_search_in_the_browser_opens_the_one_exact_hit_and_lists_others(host, ch
         page.keyboard.press("Enter")
         page.wait_for_url(f"{host}/op/aten.gelu.default/")
         assert page.locator("h1").inner_text() == "aten.gelu.default"
+        page.goto(f"{host}/search/?q=sort")  # its out= form is another exact hit
+        page.wait_for_url(f"{host}/op/aten.sort.default/")
         page.goto(f"{host}/search/?q=soft")
         page.locator("h1", has_text="2 overloads found").wait_for()
         page.goto(f"{host}/op/add")  # no file: the host's page for what is missing finds it

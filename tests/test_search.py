@@ -10,7 +10,7 @@ from neuron_ops.coverage_db.spelling import aliases, rank, read_spelling
 
 pytest.importorskip("flask")
 
-from site_database import fill
+from site_database import fill, record_out_form
 from site_reading import get, opened, page, strict
 
 
@@ -18,6 +18,7 @@ from site_reading import get, opened, page, strict
 def site(tmp_path_factory):
     path = tmp_path_factory.mktemp("site") / "x.sqlite"
     fill(path)
+    record_out_form(path)
     with opened(path) as app:
         yield app
 
@@ -75,3 +76,10 @@ def test_several_exact_hits_are_listed_and_a_typo_gets_the_nearest_names(site):
     shown = page(site, "/search?q=sofmax")
     assert "The nearest names" in shown.text
     assert "/op/aten.softmax.int" in shown.links()
+
+
+def test_a_name_with_one_functional_overload_means_that_one(site):
+    with site.test_client().get("/search?q=sort") as response:
+        assert (response.status_code, response.headers["Location"]) == (302, "/op/aten.sort.default")
+    told = strict(get(site, "/search.json?q=torch.sort"))
+    assert (told["only"], len(told["hits"])) == ("aten.sort.default", 2)
