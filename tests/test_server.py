@@ -23,10 +23,10 @@ def database(tmp_path_factory):
 
 
 def test_gunicorn_serves_the_site_and_counts_over_its_processes(database):
-    with bench_site.served(database) as port:
+    with bench_site.served(database) as server:
 
         def ask(address):
-            connection = http.client.HTTPConnection("127.0.0.1", port)  # a new one: any process may take it
+            connection = http.client.HTTPConnection("127.0.0.1", server.port)  # a new one: any process may take it
             connection.request("GET", address)
             with connection.getresponse() as answer:
                 told = answer.read().decode()
@@ -49,14 +49,15 @@ def test_the_benchmark_measures_every_kind_of_request(database):
     address = {"operator": "/op/aten.add.Tensor", "search": "/search.json?q=add", "unchanged (304)": "/ops"}
     kinds = [kind for kind in bench_site.kinds("a", "b") if kind.name in address]
     assert len(kinds) == 3
-    with bench_site.served(database) as port:
+    with bench_site.served(database) as server:
         for kind in kinds:
             one = bench_site.Kind(kind.name, kind.budget, lambda _, name=kind.name: address[name], kind.status)
-            half, most = bench_site.measure(port, one, requests=3)
+            half, most = bench_site.measure(server.port, one, requests=3)
             assert 0 < half <= most
+        assert server.cpu_ms() > 0
         wrong = bench_site.Kind("wrong", 1, lambda _: "/ops?colour=red")
         with pytest.raises(AssertionError, match="400"):
-            bench_site.ask(port, wrong, 0, 1)
+            bench_site.ask(server.port, wrong, 0, 1)
     assert bench_site.kinds("a", "b")[0].address(random.Random(0)).startswith("/op/")
 
 
