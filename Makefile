@@ -39,10 +39,11 @@ baseline: $(VENV)/test.stamp
 killtest: $(VENV)/test.stamp services
 	$(BIN)/python tests/killing.py
 
-# What the database, the sandbox and the runner take; some minutes and 3 GB of disk.
+# What the database, the site, the sandbox and the runner take; a quarter of an hour and 6 GB of disk.
 bench: $(VENV)/test.stamp services
 	$(BIN)/python tests/bench_database.py
 	$(BIN)/python tests/bench_gate.py
+	$(BIN)/python tests/bench_site.py
 	$(BIN)/neuron-ops bank build --dtypes float32,bfloat16,int64
 	$(BIN)/python tests/bench_workers.py
 	$(BIN)/python tests/bench_harness.py

@@ -28,11 +28,20 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "translators": ("neuron_ops.cli.translators:translators", "List, plan and verify translations."),
     "selftest": ("neuron_ops.cli.selftest:selftest", "Plant faults and say which of them are caught."),
     "serve": ("neuron_ops.cli.serve:serve", "Start the site on this machine."),
+    "export": ("neuron_ops.cli.export:export", "Write the site as files for any host."),
     "db": ("neuron_ops.cli.db:db", "Upgrade or check the database."),
 }
 """Name → (module:function, help line). Modules are imported only when their command runs: torch alone takes seconds."""
 
-EXTRAS = {"torch": "run", "numpy": "run", "flask": "site", "psycopg": "postgres"}
+EXTRAS = {
+    "torch": "run",
+    "numpy": "run",
+    "flask": "site",
+    "apiflask": "site",
+    "prometheus_client": "site",
+    "pydantic": "site",
+    "psycopg": "postgres",
+}
 """Library that the base install leaves out → the extra that brings it."""
 
 

@@ -41,7 +41,7 @@ def _site(database: str | None) -> Flask:
     try:
         from neuron_ops.web.app import create_app
     except ModuleNotFoundError as error:
-        if error.name not in {"flask", "werkzeug", "jinja2", "markupsafe"}:
+        if error.name not in {"flask", "werkzeug", "jinja2", "markupsafe", "apiflask", "pydantic", "prometheus_client"}:
             raise
         raise BadInput("the site needs Flask, which is not installed: run pip install 'neuron-ops[site]'.") from error
     return create_app(database)

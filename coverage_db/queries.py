@@ -25,11 +25,13 @@ from neuron_ops.coverage_db.rows import (
 from neuron_ops.op_tests.records import BadInput
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from sqlalchemy import Connection
 
 __all__ = [
     "CaseResult", "CaseRow", "CellRow", "Matrix", "MatrixQuery", "MatrixRow", "OpRow", "OverloadPage", "RunRow",
-    "Totals", "case_by_key", "latest_run", "matrix", "overload", "run_by_id", "run_by_slug", "runs", "search", "totals",
+    "Totals", "case_by_key", "every_overload", "latest_run", "matrix", "overload", "packets_like", "run_by_id", "run_by_slug", "runs", "search", "totals",
 ]  # fmt: skip
 
 _KEY = re.compile(r"[0-9a-f]{1,32}")
@@ -99,6 +101,11 @@ def overload(conn: Connection, run: RunRow | None, name: str) -> OverloadPage | 
     return OverloadPage(stored.op_row(row), run, ordered, tuple(cases), found)
 
 
+def every_overload(conn: Connection) -> tuple[OpRow, ...]:
+    """Return every stored overload by name, those outside the denominator too."""
+    return tuple(map(stored.op_row, conn.execute(stored.OPS.order_by(m.op.c.name))))
+
+
 def search(conn: Connection, text: str, limit: int = 20) -> tuple[OpRow, ...]:
     """Return at most `limit` overloads for a name, exact matches first and excluded overloads last within a rank.
 
@@ -114,7 +121,22 @@ def search(conn: Connection, text: str, limit: int = 20) -> tuple[OpRow, ...]:
         fit = spelling.rank(name, asked)
         if fit is not None:
             ranked.append((fit, excluded is not None, spelling.order(name), op_id))
-    ids = [op_id for *_, op_id in sorted(ranked)[: max(0, limit)]]
+    return _in_order(conn, [op_id for *_, op_id in sorted(ranked)[: max(0, limit)]])
+
+
+def packets_like(conn: Connection, nearness: Callable[[str], float], limit: int) -> tuple[OpRow, ...]:
+    """Return at most `limit` overloads, two of a packet, of the packets for which `nearness` is largest and not 0."""
+    packets: dict[str, list[int]] = {}
+    for op_id, packet in conn.execute(sa.select(m.op.c.id, m.op.c.packet).order_by(m.op.c.name)):
+        packets.setdefault(packet, []).append(op_id)
+    near = sorted(((nearness(packet), packet) for packet in packets), key=lambda one: (-one[0], one[1]))
+    return _in_order(conn, [op_id for value, packet in near[:limit] if value for op_id in packets[packet][:2]][:limit])
+
+
+def _in_order(conn: Connection, ids: Sequence[int]) -> tuple[OpRow, ...]:
+    """Return the overloads of these ids in their order."""
+    if not ids:
+        return ()
     found = {row.id: stored.op_row(row) for row in conn.execute(stored.OPS.where(m.op.c.id.in_(ids)))}
     return tuple(found[op_id] for op_id in ids)
 

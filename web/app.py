@@ -5,39 +5,70 @@ from __future__ import annotations
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
-from flask import Flask, Response, jsonify, render_template, request
+from apiflask import APIFlask, HTTPError
+from flask import Response, current_app, jsonify, render_template, request
 from neuron_ops.coverage_db.database import open_database
 from neuron_ops.coverage_db.settings import load_settings
 from neuron_ops.op_tests.records import STATUS_ORDER, BadInput, Status
-from neuron_ops.web import figures, finder, health, home, matrix, overloads, pinned, runs, texts, words
-from werkzeug.exceptions import HTTPException
+from neuron_ops.web import (
+    api,
+    badges,
+    feeds,
+    figures,
+    finder,
+    freshness,
+    health,
+    home,
+    matrix,
+    metrics,
+    overloads,
+    pinned,
+    runs,
+    tables,
+    texts,
+    words,
+)
+from werkzeug.exceptions import HTTPException, SecurityError
+from werkzeug.middleware.proxy_fix import ProxyFix
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from flask.typing import ResponseReturnValue
 
-_BLUEPRINTS = (home.site, matrix.site, overloads.site, finder.site, runs.site, texts.site, health.site)
+_BLUEPRINTS = (
+    home.site, matrix.site, overloads.site, finder.site, runs.site, texts.site, health.site, metrics.site, badges.site,
+    feeds.site, api.site,
+)  # fmt: skip
 
-# No script, no frame, no third party: every page is whole without them.
+# No frame, no third party, and no script but our file for keys: every page is whole without it.
 _HEADERS = {
     "Content-Security-Policy": (
-        "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; "
+        "default-src 'none'; style-src 'self'; img-src 'self'; script-src 'self'; form-action 'self'; base-uri 'none'; "
         "frame-ancestors 'none'"
     ),
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
 }
+_OPEN = frozenset({"image/svg+xml", "application/atom+xml"})
+"""What other sites may read or show, beside JSON."""
+_UNCACHED = frozenset({"health.check", "metrics.page"})
 
 
-def create_app(database_url: str | None = None, config: Mapping[str, Any] | None = None) -> Flask:
+def create_app(database_url: str | None = None, config: Mapping[str, Any] | None = None) -> APIFlask:
     """Return the site over a database, by default the one of the settings.
 
-    `config` overrides Flask's configuration. Raises BadInput when the database cannot be used.
+    `config` overrides Flask's configuration; so do variables such as NEURON_OPS_SITE_PROXIES=1, the number of proxies in
+    front whose X-Forwarded headers are believed, and NEURON_OPS_SITE_TRUSTED_HOSTS='["ops.example.org"]'. Raises BadInput when the database cannot be used.
     """
-    app = Flask(__name__)
-    app.config.from_mapping(SEND_FILE_MAX_AGE_DEFAULT=3600)
+    # No page of docs: what renders them would come from elsewhere. Errors are ours, the same for page and API.
+    app = APIFlask(
+        __name__, title="neuron-ops", version="1", spec_path="/api/v1/openapi.json", docs_path=None, json_errors=False
+    )
+    api.describe(app)
+    app.config.from_mapping(SEND_FILE_MAX_AGE_DEFAULT=3600, STATIC_SITE=False, PROXIES=0)
+    app.config.from_prefixed_env("NEURON_OPS_SITE")
     app.json.sort_keys = False  # type: ignore[attr-defined]  # an attribute of the default provider
     app.config.from_mapping(config or {})
     app.extensions["neuron_ops_engine"] = open_database(load_settings(database_url).database_url)
@@ -45,11 +76,17 @@ def create_app(database_url: str | None = None, config: Mapping[str, Any] | None
         app.register_blueprint(blueprint)
     app.jinja_env.trim_blocks = True
     app.jinja_env.filters.update(figures.FILTERS)
+    if hops := app.config["PROXIES"]:  # believed only if there is one: anybody can send these headers
+        app.wsgi_app = ProxyFix(app.wsgi_app, hops, hops, hops, 0, hops)  # type: ignore[method-assign]
+    app.wsgi_app = tables.TableAddresses(app.wsgi_app)  # type: ignore[method-assign]
+    metrics.measure(app)
+    app.before_request(freshness.answer_unchanged)
     app.before_request(pinned.read_pin)
     app.context_processor(_page_context)
     app.teardown_appcontext(pinned.close_connection)
     app.after_request(_finish)
     app.register_error_handler(BadInput, _bad_input)
+    app.error_processor(_refused)
     app.register_error_handler(HTTPException, _failed)
     return app
 
@@ -75,20 +112,21 @@ def _page_context() -> dict[str, Any]:
         "pinned": pinned.pinned_run(),
         "unpinned": pinned.unpinned_address(),
         "version": site_version(),
+        "static_site": current_app.config["STATIC_SITE"],
     }
 
 
 def _finish(response: Response) -> Response:
     """Add the headers of every answer; an unchanged page answers 304."""
     response.headers.update(_HEADERS)
-    if response.status_code == 200 and not response.direct_passthrough:
-        if response.is_json:
+    if response.status_code in {200, 304} and not response.direct_passthrough:
+        if response.is_json or response.mimetype in _OPEN:
             response.headers["Access-Control-Allow-Origin"] = "*"
-        if request.endpoint != "health.check":
+        if request.endpoint not in _UNCACHED:
             response.cache_control.public = True
-            response.cache_control.max_age = 60
-        response.add_etag(weak=True)
-        response.make_conditional(request)
+            response.cache_control.max_age = response.cache_control.max_age or 60
+        response = tables.as_table(response)
+        freshness.tag(response)
     return response
 
 
@@ -96,10 +134,18 @@ def _bad_input(error: BadInput) -> ResponseReturnValue:
     return _answer(400, "That request cannot be answered", str(error))
 
 
+def _refused(error: HTTPError) -> tuple[Response | str, int]:
+    """Answer what the layout of a query refuses, key by key."""
+    told = "; ".join(f"{key}: {', '.join(said)}" for of in error.detail.values() for key, said in of.items())
+    return _answer(error.status_code, "That request cannot be answered", f"{told}. See /api/v1/openapi.json.")
+
+
 def _failed(error: HTTPException) -> ResponseReturnValue:
     code = error.code or 500
     if code < 400:
         return error.get_response()
+    if isinstance(error, SecurityError):  # the host is not ours, so that no address can be made for a page
+        return Response("This site does not answer to that host name.\n", 400, mimetype="text/plain")
     headings = {404: "Not found", 405: "Pages are only read here", 500: "This is our fault"}
     sentence = error.description or "The request failed."
     if code == 404 and sentence.startswith("The requested URL was not found"):
@@ -109,8 +155,12 @@ def _failed(error: HTTPException) -> ResponseReturnValue:
     return _answer(code, headings.get(code, error.name), sentence)
 
 
-def _answer(code: int, heading: str, sentence: str) -> ResponseReturnValue:
+def _answer(code: int, heading: str, sentence: str) -> tuple[Response | str, int]:
     """Return an error as JSON for a JSON address, as a page otherwise."""
+    if request.path.startswith("/api/"):
+        problem = jsonify(type="about:blank", title=heading, status=code, detail=sentence)
+        problem.mimetype = "application/problem+json"
+        return problem, code
     if request.path.endswith(".json"):
         return jsonify(error=sentence, status=code), code
     return render_template("error.html", heading=heading, sentence=sentence), code

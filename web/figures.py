@@ -41,6 +41,12 @@ def breakable(name: str) -> Markup:
     return Markup(str(escape(name)).replace(".", ".<wbr>").replace("_", "_<wbr>"))  # noqa: S704 - escaped above
 
 
+def table(twin: str, form: str) -> str:
+    """Return the address of a page's table (csv or ndjson) from that of its JSON."""
+    path, question, query = twin.partition("?")
+    return f"{path.removesuffix('json')}{form}{question}{query}"
+
+
 def lower_first(text: str) -> str:
     """Return a sentence to be continued in the middle of another."""
     return text[:1].lower() + text[1:]
@@ -56,5 +62,5 @@ def denominator_rows(denominators: Mapping[str, Any]) -> Iterator[tuple[str, str
 
 
 FILTERS: dict[str, Callable[..., Any]] = {
-    one.__name__: one for one in (count, figure, moment, breakable, lower_first, denominator_rows)
+    one.__name__: one for one in (count, figure, moment, breakable, table, lower_first, denominator_rows)
 }

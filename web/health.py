@@ -1,11 +1,12 @@
-"""Plumbing: whether the site can read its database, and what crawlers may take."""
+"""Plumbing: whether the site can read its database, and what crawlers and browsers may take from it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flask import Blueprint, Response, jsonify
+from flask import Blueprint, Response, jsonify, render_template, url_for
 from neuron_ops.coverage_db.queries import latest_run
+from neuron_ops.web.addresses import page_addresses
 from neuron_ops.web.pinned import arguments, connection
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -15,7 +16,16 @@ if TYPE_CHECKING:
 site = Blueprint("health", __name__)
 
 # Facet links multiply without end, and a pinned page repeats the moving one.
-_ROBOTS = "User-agent: *\nDisallow: /ops?\nDisallow: /search\nDisallow: /*?run=\n"
+_ROBOTS = """User-agent: *
+Disallow: /ops?
+Disallow: /search
+Disallow: /diff/
+Disallow: /check
+Disallow: /*?run=
+Disallow: /*.csv
+Disallow: /*.ndjson
+Sitemap: {sitemap}
+"""
 
 
 @site.get("/healthz")
@@ -32,4 +42,21 @@ def check() -> ResponseReturnValue:
 @site.get("/robots.txt")
 def robots() -> Response:
     """Return the rules for crawlers."""
-    return Response(_ROBOTS, mimetype="text/plain")
+    arguments()
+    return Response(_ROBOTS.format(sitemap=url_for("health.sitemap", _external=True)), mimetype="text/plain")
+
+
+@site.get("/sitemap.xml")
+def sitemap() -> Response:
+    """Return the address of every page for crawlers."""
+    arguments()
+    root = url_for("home.page", _external=True).rstrip("/")
+    found = [root + address for address in page_addresses(connection())]
+    return Response(render_template("sitemap.xml", addresses=found), mimetype="application/xml")
+
+
+@site.get("/opensearch.xml")
+def opensearch() -> Response:
+    """Return the description by which a browser takes this site's search into its address bar."""
+    arguments()
+    return Response(render_template("opensearch.xml"), mimetype="application/opensearchdescription+xml")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING
 
-from neuron_ops.coverage_db.queries import search
+from neuron_ops.coverage_db.queries import packets_like, search
 from neuron_ops.coverage_db.spelling import EXACT, rank, read_spelling
 
 if TYPE_CHECKING:
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 _MOST_OVERLOADS = 100
 """More than any operator of torch has."""
 _NEAR = 8
-_WIDE = 400
 _PIECE = 3
 
 
@@ -32,13 +31,11 @@ def nearest(conn: Connection, text: str) -> tuple[OpRow, ...]:
     Two at most are of one operator: its page leads to the others.
     """
     name = "_".join(read_spelling(text).words).removeprefix("aten.").partition(".")[0]
-    # A typo spares the beginning or the end.
-    found = search(conn, name[:_PIECE], limit=_WIDE) + search(conn, name[-_PIECE:], limit=_WIDE)
-    by_packet: dict[str, list[OpRow]] = {}
-    for op in dict.fromkeys(found):
-        by_packet.setdefault(op.packet, []).append(op)
+    ends = {name[:_PIECE], name[-_PIECE:]} - {""}
 
-    def distance(packet: str) -> float:
-        return -SequenceMatcher(None, packet.removeprefix("aten."), name).ratio()
+    def nearness(packet: str) -> float:
+        base = packet.removeprefix("aten.").lower()
+        # A typo spares the beginning or the end; comparing every name in full would take ten times as long.
+        return SequenceMatcher(None, base, name).ratio() if any(piece in base for piece in ends) else 0.0
 
-    return tuple(op for packet in sorted(by_packet, key=distance) for op in by_packet[packet][:2])[:_NEAR]
+    return packets_like(conn, nearness, _NEAR)

@@ -10,6 +10,7 @@ from neuron_ops.coverage_db.queries import Matrix, MatrixQuery, matrix
 from neuron_ops.op_tests.records import BadInput, Status
 from neuron_ops.web.pinned import arguments, connection, link, shown_run
 from neuron_ops.web.query_text import FACETS, Terms, read_terms
+from neuron_ops.web.tables import table_asked
 from neuron_ops.web.twins import cell_json, document, op_json
 from neuron_ops.web.verdict import cell_name, share_text
 from neuron_ops.web.words import MARKS, STATUSES
@@ -24,6 +25,8 @@ site = Blueprint("matrix", __name__)
 _FIELDS = {
     "status": "statuses", "dtype": "dtypes", "family": "families", "tier": "tiers", "tag": "tags", "kind": "kinds",
 }  # fmt: skip
+_PAGE, _LARGEST_PAGE = 100, 1000
+"""Overloads on a page, and in one step of a table that holds them all."""
 _OPEN = frozenset({"status", "dtype", "tier", "kind"})
 """Facets short enough to be shown unfolded."""
 
@@ -77,26 +80,30 @@ def page() -> str:
 def twin() -> Response:
     """Return the same page of the matrix as JSON; `next` is the address of the following page, or null."""
     terms, number = _asked()
-    run = shown_run()
+    size = _LARGEST_PAGE if table_asked() else _PAGE
+    return jsonify(found_json("matrix.twin", shown_run(), terms, number, size))
+
+
+def found_json(endpoint: str, run: RunRow | None, terms: Terms, number: int, size: int) -> dict[str, Any]:
+    """Return one page of the matrix as JSON; `next` is the address of the following page at `endpoint`, or null."""
     if run is None:
-        return jsonify(document(None, total=0, page=1, pages=0, dtypes=[], facets={}, rows=[], next=None))
-    found = _found(run, terms, number)
-    following = link("matrix.twin", **terms.arguments(), page=str(number + 1)) if number < found.pages else None
-    return jsonify(
-        document(
-            run,
-            query=terms.arguments(),
-            total=found.total,
-            page=found.page,
-            pages=found.pages,
-            dtypes=list(found.dtypes),
-            facets={facet: dict(found.facets.get(field, {})) for facet, field in _FIELDS.items()},
-            rows=[
-                {**op_json(row.op), "cells": {dtype: cell_json(cell) for dtype, cell in row.cells.items()}}
-                for row in found.rows
-            ],
-            next=following,
-        )
+        empty: dict[str, Any] = {"query": terms.arguments(), "total": 0, "page": 1, "pages": 0, "dtypes": []}
+        return document(None, **empty, facets={}, rows=[], next=None)
+    found = _found(run, terms, number, size)
+    step = {"page": str(number + 1)} | ({"size": str(size)} if endpoint.startswith("api.") else {})
+    return document(
+        run,
+        query=terms.arguments(),
+        total=found.total,
+        page=found.page,
+        pages=found.pages,
+        dtypes=list(found.dtypes),
+        facets={facet: dict(found.facets.get(field, {})) for facet, field in _FIELDS.items()},
+        rows=[
+            {**op_json(row.op), "cells": {dtype: cell_json(cell) for dtype, cell in row.cells.items()}}
+            for row in found.rows
+        ],
+        next=link(endpoint, **terms.arguments(), **step) if number < found.pages else None,
     )
 
 
@@ -110,9 +117,9 @@ def _asked() -> tuple[Terms, int]:
     return read_terms(given.get("q", ""), {facet: given[facet] for facet in FACETS if facet in given}), int(number)
 
 
-def _found(run: RunRow, terms: Terms, number: int) -> Matrix:
+def _found(run: RunRow, terms: Terms, number: int, size: int = _PAGE) -> Matrix:
     asked: dict[str, Any] = {field: terms.wanted(facet) for facet, field in _FIELDS.items()}
-    found = matrix(connection(), run, MatrixQuery(words=terms.words, page=number, **asked))
+    found = matrix(connection(), run, MatrixQuery(words=terms.words, page=number, size=size, **asked))
     if number > 1 and number > found.pages:
         raise NotFound(
             f"There is no page {number} here: the last one of {request.path} with these filters is {found.pages}."

@@ -40,7 +40,7 @@ def page(name: str) -> ResponseReturnValue:
     found = overload(connection(), run, wanted)
     if found is None or found.op.name != wanted:  # the query takes aten:: too; one name, one address
         return _other_spelling(wanted, run, as_json=as_json)
-    return jsonify(_overload_json(found, run)) if as_json else _overload_page(found, run)
+    return jsonify(overload_json(found, run)) if as_json else _overload_page(found, run)
 
 
 def _other_spelling(name: str, run: RunRow | None, *, as_json: bool) -> ResponseReturnValue:
@@ -67,7 +67,8 @@ def _unknown(name: str, near: Iterable[OpRow], *, as_json: bool) -> ResponseRetu
     return render_template("error.html", heading="No such operator", sentence=sentence, hits=near), 404
 
 
-def _overload_json(found: OverloadPage, run: RunRow | None) -> dict[str, Any]:
+def overload_json(found: OverloadPage, run: RunRow | None) -> dict[str, Any]:
+    """Return all that a run says of an overload, as JSON."""
     return document(
         run,
         **op_json(found.op),
