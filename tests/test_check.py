@@ -133,7 +133,9 @@ def test_a_gpt_takes_the_attention_of_the_device(capsys):
 def test_training_in_bfloat16_lists_backward_and_optimizer(capsys):
     _, report, rows, _ = check_json(capsys, MODELS / "gpt.py", "--train", "--dtype", "bfloat16")
     assert report["complete_for_this_input"] is True
-    assert report["mode"] == {"train": True, "gradients": True, "dtype": "bfloat16"}
+    assert report["mode"] == {
+        "train": True, "eval": False, "as_is": False, "gradients": True, "dtype": "bfloat16", "autocast": None, "fake_tensors": False,
+    }  # fmt: skip
     backward = rows["aten._scaled_dot_product_fused_attention_overrideable_backward.default"]
     assert (backward["dtypes"][0], backward["phase"]) == ("bfloat16", "backward")
     assert {row["phase"] for row in report["operators"]} == {"forward", "backward", "optimizer step"}

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from neuron_ops.op_tests.capture.rows import Key
 
-_SECOND_TRIES: tuple[tuple[str, dict[str, bool]], ...] = (
+_SECOND_TRIES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("does not require grad", {"grad": True}),  # forward takes gradients itself: no_grad, which is ours, broke it
     ("should be a 1D CPU int64 tensor", {"lengths_on_host": True}),  # of packed sequences: moving them all is ours too
 )
@@ -57,7 +57,7 @@ def judge(request: Request, *, seconds: float, memory: int) -> Report:
             request = dataclasses.replace(request, **changes)
             report = _attempt(request, seconds, memory)
     failure = report.failure
-    if failure is None or failure.phase not in ON_DEVICE or failure.kind not in ("raised", "crash"):
+    if report.fake or failure is None or failure.phase not in ON_DEVICE or failure.kind not in ("raised", "crash"):
         return report
     on_cpu = _attempt(dataclasses.replace(request, device="cpu"), seconds, memory)
     if on_cpu.failure is None:
@@ -78,6 +78,8 @@ class _Seen:
     notes: dict[Note, None] = field(default_factory=dict)
     waits: dict[tuple[WaitKind, str, str | None, bool], Wait] = field(default_factory=dict)
     as_is: bool = False
+    fake: bool = False
+    too_big: bool = False
     done: bool = False
 
     def take(self, event: Sequence[Any]) -> None:
@@ -98,14 +100,21 @@ class _Seen:
             case ["failed", dict(data)]:
                 self.failure = Failure(**data)
                 self.done = True
-            case ["done" | "as_is" as name]:
-                setattr(self, name, True)
+            case ["done" | "as_is" | "fake" | "again" | "too_big" as name]:
+                self._change(name)
             case ["bad", str(sentence)]:
                 raise BadInput(sentence)
             case ["ready"]:
                 pass
             case _:
                 raise Garbled
+
+    def _change(self, name: str) -> None:
+        if name == "again":  # what follows replaces the rows so far
+            self.rows.clear()
+            return
+        setattr(self, name, True)
+        self.done = self.done or name == "too_big"
 
 
 def _attempt(request: Request, seconds: float, memory: int) -> Report:
@@ -121,6 +130,9 @@ def _attempt(request: Request, seconds: float, memory: int) -> Report:
         status, words = child.end()
     if seen.phase == "start" and not seen.done:
         raise RuntimeError(f"the child of the check did not start ({how_it_ended(status)}):\n{words}")
+    over = ended is not None and ended[0] == "memory"
+    if request.device == "neuron" and request.fake is None and (seen.too_big or over):
+        return _attempt(dataclasses.replace(request, fake=True), seconds, memory)
     failure = seen.failure
     if failure is None and not seen.done:
         kind, sentence = ended or ("crash", "")
@@ -141,6 +153,8 @@ def _attempt(request: Request, seconds: float, memory: int) -> Report:
         printed,
         tuple(seen.notes),
         tuple(seen.waits.values()),
+        seen.as_is,
+        seen.fake,
     )
 
 

@@ -11,19 +11,11 @@ from neuron_ops.op_tests.capture.finding import Candidate
 from neuron_ops.op_tests.records import BadInput
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
 CONFIG = "config.json"
 LARGEST = 1 << 30
 """Bytes of parameters up to which a configuration is built with real values."""
-
-
-def too_big(build: Callable[[], torch.nn.Module]) -> bool:
-    """Return whether the model's parameters take more than LARGEST bytes, without allocating them."""
-    with torch.device("meta"):
-        model = build()
-    return sum(p.numel() * p.element_size() for p in model.parameters()) > LARGEST
 
 
 def configured(path: Path) -> Candidate:

@@ -40,7 +40,7 @@ def refuse_network() -> None:
 
 def _refuse(event: str, args: tuple[Any, ...]) -> None:
     if event in _NAMES and args[0] not in (None, "", "localhost", socket.gethostname()):
-        raise NetworkRefused(f"a check has no network: {args[0]}")
+        raise NetworkRefused(f"a check has no network: {':'.join(str(part) for part in args[:2] if part)}")
     if event in _CALLS and args[0].family in (socket.AF_INET, socket.AF_INET6):
         if event == "socket.bind":
             return  # asking for a free port harms nobody, and nothing can come in

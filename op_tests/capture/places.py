@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
 
-_OURS = str(Path(__file__).parents[2]) + os.sep
+_OURS = tuple(
+    str(Path(__file__).parents[2] / name) + os.sep
+    for name in ("cli", "coverage_db", "op_tests", "translators", "web", "workers")
+)
 _TORCH = str(Path(torch.__file__).parent) + os.sep
 _STDLIB = sysconfig.get_paths()["stdlib"] + os.sep
 
@@ -97,7 +100,9 @@ class Places:
 
     def _judge(self, filename: str) -> int:
         installed = "site-packages" in filename or "dist-packages" in filename
-        if filename.startswith((_OURS, _TORCH, "<")) and not self._in_folder(filename):
+        if filename.startswith(_OURS):  # also where an environment lies in the user's folder
+            return 2
+        if filename.startswith((_TORCH, "<")) and not self._in_folder(filename):
             return 2
         if installed:
             return 1 if not filename.startswith(_TORCH) else 2

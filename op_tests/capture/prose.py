@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from neuron_ops.op_tests.capture.assessment import folded
 from neuron_ops.op_tests.capture.evidence import Closeness
-from neuron_ops.op_tests.capture.report import EVIDENCE, plural
-from neuron_ops.op_tests.capture.rows import CallRoute
+from neuron_ops.op_tests.capture.report import EVIDENCE, FAKE, plural
+from neuron_ops.op_tests.capture.rows import CallRoute, WaitKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,22 +65,34 @@ def price_lines(price: Price) -> list[str]:
 
 def mode_lines(report: Report) -> list[str]:
     """Return what was run, with what, and whether the list is complete."""
-    request = report.request
-    mode = "train mode with backward and one AdamW step" if request.train else "eval mode"
-    gradients = "" if request.train else ", gradients on (forward asks for them)" if request.grad else ", no gradients"
-    cast = f", cast to {request.dtype}" if request.dtype else ""
     done = "complete for this input" if report.failure is None else "stopped before the end, so this list is partial"
-    lines = [_wait_text(wait) for wait in report.waits]
-    lines += [f"note: {note.text}" + (f" at {note.where}" if note.where else "") for note in report.notes]
-    return [*lines, f"model: {report.model}, {mode}{gradients}{cast}", f"inputs: {report.inputs}; {done}"]
+    lines = [f"model: {report.model}, {_mode(report)}", f"inputs: {report.inputs or 'none'}; {done}"]
+    lines += [f"note: {note.text}{f' at {note.where}' if note.where else ''}" for note in report.notes]
+    return [*([FAKE] if report.fake else []), *lines, *(_wait_text(wait) for wait in report.waits)]
+
+
+def _mode(report: Report) -> str:
+    request = report.request
+    cast = f", cast to {request.dtype}" if request.dtype else ""
+    cast += f", under autocast to {request.autocast}" if request.autocast else ""
+    if report.as_is:
+        return f"with the modes and gradients that it sets itself{cast}"
+    if request.train:
+        return f"{'eval' if request.eval else 'train'} mode with backward and one AdamW step{cast}"
+    return f"eval mode, {'gradients on (forward asks for them)' if request.grad else 'no gradients'}{cast}"
 
 
 def _wait_text(wait: Wait) -> str:
-    doing = {
-        "value": "the host reads a value", "copy": "a tensor is copied to the host", "size": "a size follows the data",
-    }  # fmt: skip
-    steers = "; other data may lead to other operators" if wait.steers else ""
-    return f"waits: {doing[wait.kind]} at {wait.where or 'an unknown line'}, {plural(wait.calls, 'time')} ({wait.overload}){steers}"
+    """Return one place where the host waits for the device."""
+    steers = "; only what this data leads to is listed" if wait.steers else ""
+    return f"waits: {_WAITS[wait.kind]} at {wait.where or 'an unknown line'}, {plural(wait.calls, 'time')} ({wait.overload}){steers}"
+
+
+_WAITS = {
+    WaitKind.VALUE: "the host reads a value of the device",
+    WaitKind.COPY: "a tensor is copied to the host",
+    WaitKind.SIZE: "a size follows the data",
+}
 
 
 def evidence_lines(assessment: Assessment) -> list[str]:

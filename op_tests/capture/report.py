@@ -27,6 +27,10 @@ DOING = {
 """The phases of a run, in order, in words."""
 ON_DEVICE = ("move", "forward", "call", "backward", "optimizer step")
 """The phases that need the device."""
+FAKE = (
+    "fake tensors: the model was built and run on tensors of the simulated device that have shapes and no memory, so its size does "
+    "not matter; what was assumed where code asked for a value is noted"
+)
 SYNC = "aten._local_scalar_dense.default"
 """What `.item()`, `bool()` and `int()` of a tensor call: the host waits for the device."""
 
@@ -48,6 +52,7 @@ class Report:
     notes: tuple[Note, ...] = ()
     waits: tuple[Wait, ...] = ()
     as_is: bool = False
+    fake: bool = False
 
     @property
     def mode(self) -> dict[str, Any]:
@@ -56,6 +61,7 @@ class Report:
         return {
             "train": request.train, "eval": request.eval or not request.train, "as_is": self.as_is,
             "gradients": self.as_is or request.train or request.grad, "dtype": request.dtype, "autocast": request.autocast,
+            "fake_tensors": self.fake,
         }  # fmt: skip
 
     @property

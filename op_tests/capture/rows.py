@@ -52,7 +52,8 @@ class Request:
 
     `call` says that the attribute is a function to call; `inputs` describe the arguments as --input does; `arguments`
     are what the script sees in sys.argv; `eval` trains in eval mode; `autocast` is a dtype. `lengths_on_host` leaves
-    int64 inputs of one dimension on the CPU.
+    int64 inputs of one dimension on the CPU. `fake` asks for fake tensors (True), real values (False) or real values
+    where they fit (None).
     `device` is neuron, or cpu to learn whether a failure is the device's; `grad` leaves gradients on in eval mode;
     `dtype` casts the model and its floating-point inputs. `export` is a folder for the calls whose signature is not in
     `known`.
@@ -73,6 +74,7 @@ class Request:
     export: str | None = None
     known: tuple[str, ...] = ()
     lengths_on_host: bool = False
+    fake: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

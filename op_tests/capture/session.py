@@ -1,6 +1,7 @@
 """Runs one model from a user's file on a device, in a process that is given up to it, and tells what happens as events.
 
-Events are lists, first the kind: ready · versions · phase · model · inputs · row · done · bad (our sentence) · failed.
+Events are lists, first the kind: ready · versions · phase · model · inputs · fake · row · note · wait · again (rows start
+over) · done · bad (our sentence) · failed · too_big (for real values).
 """
 
 from __future__ import annotations
@@ -8,14 +9,15 @@ from __future__ import annotations
 import dataclasses
 import sys
 import traceback
-from contextlib import nullcontext, suppress
+from contextlib import ExitStack, nullcontext, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import torch
 from neuron_ops.op_tests.capture.autocasts import watch_autocast
 from neuron_ops.op_tests.capture.causes import explanation
 from neuron_ops.op_tests.capture.entries import FunctionEntry, kind_of, on_device
+from neuron_ops.op_tests.capture.fake.sizes import TooBig, is_big, limited
 from neuron_ops.op_tests.capture.importing import import_folder
 from neuron_ops.op_tests.capture.inputs import Inputs, converted, describe
 from neuron_ops.op_tests.capture.offline import refuse_network
@@ -29,7 +31,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import TracebackType
 
+    from neuron_ops.op_tests.capture.fake.exploring import Fakes
+    from neuron_ops.op_tests.capture.finding import Candidate
     from neuron_ops.op_tests.capture.measure import Ruler
+    from neuron_ops.op_tests.capture.opening import Opened
     from neuron_ops.op_tests.capture.rows import Request, Row, Wait
     from neuron_ops.op_tests.targets.sim.journal import Entry
 
@@ -43,7 +48,7 @@ def capture(request: Request, send: Callable[..., None]) -> None:
         session.prepare()
         send("ready")
         inputs = session.load()
-        session.run(inputs)
+        session.explore(inputs)
 
 
 class _Session:
@@ -55,6 +60,8 @@ class _Session:
         self.places = Places(import_folder(self.file)[0])
         self.path = ModulePath()
         self.recorder: Recorder | None = None
+        self.fakes: Fakes | None = None
+        self.stack = ExitStack()
         self._phase = "start"
 
     def __enter__(self) -> Self:
@@ -64,12 +71,15 @@ class _Session:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
         """Send the last event. A context and no `except`, because SystemExit and all else must end here too."""
+        self.stack.close()
         if error is None:
             if self.recorder is not None:
                 self.recorder.flush()
                 if self.recorder.exporter is not None and self.request.export is not None:
                     self.send("note", self.recorder.exporter.write(Path(self.request.export)), None)
             self.send("done")
+        elif isinstance(error, TooBig):
+            self.send("too_big")
         elif isinstance(error, BadInput):
             self.send("bad", str(error))
         elif self._phase == "start":
@@ -101,10 +111,15 @@ class _Session:
     def load(self) -> Inputs:
         """Import the file, build model and inputs, and return the inputs as the model will get them."""
         self._enter("import")
+        is_file = self.file.suffix == ".py"
+        if self.request.device == "neuron" and (self.request.fake or (self.request.fake is None and not is_file)):
+            self._make_fakes()
+        elif self.request.fake is None:
+            self.stack.enter_context(limited(self.request.train))
         target = opened(self.request)
         candidate = target.candidate
         self._enter("construction")
-        built = candidate.build()
+        built = self._built(candidate)
         if not isinstance(built, torch.nn.Module):
             raise BadInput(
                 f"{candidate.name} in {self.file} returns a {type(built).__name__}; expected an nn.Module; return the "
@@ -121,7 +136,7 @@ class _Session:
         if target.note is not None:
             self.send("note", target.note, None)
         self._enter("inputs")
-        inputs = inputs_of(target, self.request, self.model)
+        inputs = self._inputs(target)
         self.send("inputs", describe(inputs))
         tensors = (*self.model.parameters(), *self.model.buffers())
         if any(torch.nn.parameter.is_lazy(tensor) for tensor in tensors):
@@ -129,12 +144,38 @@ class _Session:
                 self.model(*inputs.args, **inputs.kwargs)
         return self._moved(inputs)
 
+    def _make_fakes(self) -> None:
+        from neuron_ops.op_tests.capture.fake.exploring import Fakes
+
+        self.fakes = Fakes(self.places, lambda text, where: self.send("note", text, where))
+        self.stack.enter_context(self.fakes)
+
+    def _built(self, candidate: Candidate) -> object:
+        """Return what the candidate builds: on fake tensors first where those may not be needed."""
+        built = candidate.build()
+        undecided = self.fakes is not None and self.request.fake is None
+        if undecided and isinstance(built, torch.nn.Module) and not is_big(built, self.request.train):
+            self.stack.close()
+            self.fakes = None
+            built = candidate.build()
+        if self.fakes is not None:
+            self.send("fake")
+        return built
+
+    def _inputs(self, target: Opened) -> Inputs:
+        from neuron_ops.op_tests.capture.fake.full_size import inputs_for
+
+        full = (
+            inputs_for(self.model, self.request.train) if self.fakes is not None and not self.request.inputs else None
+        )
+        return full or inputs_of(target, self.request, self.model)
+
     def _unwrapped(self, built: torch.nn.Module) -> torch.nn.Module:
         """Return the model without wrappers that hide what runs: torch.compile's, and those for several devices."""
-        built = getattr(built, "_orig_mod", built)
+        built = cast("torch.nn.Module", getattr(built, "_orig_mod", built))
         if isinstance(built, torch.nn.DataParallel):
             self.send("note", "DataParallel spreads work over CUDA devices; the module inside was run", None)
-            return built.module
+            return cast("torch.nn.Module", built.module)
         return built
 
     def _moved(self, inputs: Inputs) -> Inputs:
@@ -149,9 +190,13 @@ class _Session:
         with suppress(NotImplementedError):  # exported programs keep the mode that they were exported in
             self.model.train(self.request.train and not self.request.eval)
         dtype = getattr(torch, self.request.dtype) if self.request.dtype else None
-        if dtype is not None:
-            self.model.to(dtype)
-        self.model = on_device(self.model, self.request.device)
+        if self.fakes is not None:
+            dtype = dtype or self.fakes.default_dtype(self.model)
+            self.fakes.move(self.model, dtype)
+        else:
+            if dtype is not None:
+                self.model.to(dtype)
+            self.model = on_device(self.model, self.request.device)
 
         def change(tensor: torch.Tensor) -> torch.Tensor:
             if self.request.lengths_on_host and tensor.dtype == torch.int64 and tensor.dim() == 1:
@@ -176,6 +221,19 @@ class _Session:
 
         return measure
 
+    def explore(self, inputs: Inputs) -> None:
+        """Run once on real values; on fake tensors as often as their guesses need."""
+        if self.fakes is None or self.recorder is None:
+            self.run(inputs)
+        else:
+            self.fakes.explore(lambda: self.run(inputs), self.recorder, self._again)
+
+    def _again(self) -> None:
+        assert self.recorder is not None
+        self.recorder.start()
+        self.model.zero_grad()
+        self.send("again")
+
     def run(self, inputs: Inputs) -> None:
         """Call the model, and with `train` its backward and one step of AdamW."""
         self._enter("call" if isinstance(self.model, FunctionEntry) else "forward")
@@ -191,14 +249,17 @@ class _Session:
             self._train(out)
 
     def _train(self, out: object) -> None:
-        outputs = [t for t in _tensors(out) if t.requires_grad and t.is_floating_point()]
+        loss = getattr(out, "loss", None)  # of Hugging Face models that got labels
+        own = isinstance(loss, torch.Tensor) and loss.requires_grad
+        outputs = [loss] if own else [t for t in _tensors(out) if t.requires_grad and t.is_floating_point()]
         if not outputs:
             raise BadInput(
                 f"--train found no floating-point output of {type(self.model).__name__} that requires a gradient; "
                 "expected one to start backward from; return it from forward, or check without --train"
             )
         with self.recorder.paused() if self.recorder is not None else nullcontext():
-            gradients = [torch.ones_like(tensor) for tensor in outputs]  # no loss: its operators would be ours
+            # no loss of ours: its operators would not be the model's
+            gradients = None if own else [torch.ones_like(tensor) for tensor in outputs]
         self._enter("backward")
         torch.autograd.backward(outputs, gradients)
         parameters = list(self.model.parameters())

@@ -89,21 +89,35 @@ class Kernel:
         return out
 
     def _serve(self, entry: Entry, dtypes: list[torch.dtype], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        self._refuse_mixed_devices(args, kwargs)
-        registration = self.state.profile.registrations.get(self.name)
-        if registration is not None:
-            if registration.host:
-                return self._on_host(entry, FallbackReason.HOST, args, kwargs)
-            if registration.narrows and self._refused(dtypes):
-                return self._on_host(entry, FallbackReason.FAILED, args, kwargs)
-            entry.route = Route.NATIVE
-            narrow = self.state.profile.narrow if registration.narrows else self.state.no_narrowing
-            return self._compute(args, kwargs, narrow)
-        if self.composite is not None:
-            entry.composite = True
+        self.refuse_mixed_devices(args, kwargs)
+        self.judge(entry, dtypes)
+        if entry.composite:
             wrapped, kwargs = host.wrap_numbers(self.signature, args, kwargs)
             return self.op._op_dk(self.composite, *wrapped, **kwargs)
-        return self._on_host(entry, FallbackReason.UNIMPLEMENTED, args, kwargs)
+        self._refuse_unsupported(entry)
+        native = entry.route is Route.NATIVE and self.state.profile.registrations[self.name].narrows
+        return self._compute(args, kwargs, self.state.profile.narrow if native else self.state.no_narrowing)
+
+    def judge(self, entry: Entry, dtypes: list[torch.dtype]) -> None:
+        """Write into the entry what would serve a call with tensors of these dtypes; nothing is computed."""
+        registration = self.state.profile.registrations.get(self.name)
+        if registration is None:
+            if self.composite is not None:
+                entry.composite = True
+            else:
+                self._send_to_host(entry, FallbackReason.UNIMPLEMENTED)
+        elif registration.host:
+            self._send_to_host(entry, FallbackReason.HOST)
+        elif registration.narrows and self._refused(dtypes):
+            self._send_to_host(entry, FallbackReason.FAILED)
+        else:
+            entry.route = Route.NATIVE
+
+    def _send_to_host(self, entry: Entry, reason: FallbackReason) -> None:
+        if self.values is not None:  # no CPU kernel either: the host cannot serve it
+            entry.unsupported = True
+        else:
+            entry.route, entry.reason = Route.FALLBACK, reason
 
     def _refused(self, dtypes: list[torch.dtype]) -> bool:
         # Beside the first tensor's dtype only floating-point and complex ones count: integer tensors that follow are
@@ -111,24 +125,19 @@ class Kernel:
         judged = [dtype for i, dtype in enumerate(dtypes) if i == 0 or dtype.is_floating_point or dtype.is_complex]
         return any(self.state.profile.refused(self.name, dtype) is not None for dtype in judged)
 
-    def _on_host(self, entry: Entry, reason: FallbackReason, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if self.values is not None:  # no CPU kernel either: the host cannot serve it
-            entry.unsupported = True
-            if not self.state.serve_unsupported:
-                raise NotImplementedError(
-                    f"Could not run '{self.op.name()}' with arguments from the 'CPU' backend: the simulated neuron device has "
-                    "no kernel for it and neither has the host"
-                )
-        else:
-            entry.route, entry.reason = Route.FALLBACK, reason
-        return self._compute(args, kwargs, self.state.no_narrowing)
+    def _refuse_unsupported(self, entry: Entry) -> None:
+        if entry.unsupported and not self.state.serve_unsupported:
+            raise NotImplementedError(
+                f"Could not run '{self.op.name()}' with arguments from the 'CPU' backend: the simulated neuron device has "
+                "no kernel for it and neither has the host"
+            )
 
     def _compute(self, args: tuple[Any, ...], kwargs: dict[str, Any], narrow: Mapping[torch.dtype, torch.dtype]) -> Any:
         if self.signature.view:  # only geometry changes: the CPU kernel never touches memory, and aliasing stays real
             return self.op.redispatch(_CPU_KEY, *args, **kwargs)
         return host.compute(self.values or self.op, self.signature, args, kwargs, narrow)
 
-    def _refuse_mixed_devices(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def refuse_mixed_devices(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Raise RuntimeError where a CPU tensor with dimensions comes with device tensors (the structured check is skipped)."""
         for position, name in self.signature.tensors:
             value = args[position] if position < len(args) else kwargs.get(name)
@@ -149,7 +158,9 @@ class Kernel:
         def hide() -> Any:
             # The host computes, and the tracking calls say otherwise: only the copies to the host give it away.
             entry.claims_native = True
-            return self._on_host(entry, FallbackReason.HOST, args, kwargs)
+            self._send_to_host(entry, FallbackReason.HOST)
+            self._refuse_unsupported(entry)
+            return self._compute(args, kwargs, self.state.no_narrowing)
 
         def refuse() -> None:
             entry.unsupported = True
@@ -298,6 +309,9 @@ _OWN_MEMORY: dict[str, tuple[str, Callable[..., Any], bool]] = {
 """Registered name → (name in the journal, kernel, only geometry). `copy_` stays composite and arrives as `_copy_from`."""
 
 
+_MEMORY_WORK = {journal_name: view for journal_name, _, view in _OWN_MEMORY.values()}
+
+
 def register(state: State) -> Iterator[torch.library.Library]:
     """Register all kernels at PrivateUse1; yields the libraries, which must be kept alive."""
     library = torch.library.Library("aten", "IMPL")
@@ -365,6 +379,24 @@ def make_kernel(op: torch._ops.OpOverload, state: State) -> Kernel:
     if op not in _kernels:
         _kernels[op] = Kernel(op, str(op), host.signature_of(op), _composite_key(op.name()), _values(op), state)
     return _kernels[op]
+
+
+def judged(op: torch._ops.OpOverload, state: State, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Entry:
+    """Return the entry that a call would leave in the journal, with nothing computed; a composite's parts are missing.
+
+    Raises RuntimeError where a CPU tensor with dimensions comes with device tensors.
+    """
+    name, dtypes = str(op), _dtypes(args, kwargs)
+    if name in _MEMORY_WORK or name in _GEOMETRY:
+        return Entry(name, _first(dtypes), Route.NATIVE, view=_MEMORY_WORK.get(name, True))
+    kernel = make_kernel(op, state)
+    entry = Entry(name, _first(dtypes), view=kernel.signature.view)
+    if name in _LEFT_COMPOSITE:
+        entry.composite = True
+    else:
+        kernel.refuse_mixed_devices(args, kwargs)
+        kernel.judge(entry, dtypes)
+    return entry
 
 
 def check_plants(plants: Mapping[str, str]) -> None:
