@@ -37,7 +37,7 @@ def print_assessment(assessment: Assessment, *, show_all: bool) -> None:
     console = Console(
         file=out, force_terminal=terminal, width=None if terminal else _WIDE, highlight=False, emoji=False
     )
-    console.print(report.verdict, style="bold", markup=False)
+    console.print(assessment.verdict, style="bold", markup=False)
     if failure is not None and failure.device_only:
         console.print(device_failure(report), markup=False)
     _print_findings(console, assessment, show_all=show_all)

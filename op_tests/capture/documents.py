@@ -26,7 +26,7 @@ def to_markdown(assessment: Assessment) -> str:
     lines = [
         f"### {_cell(report.model or report.request.file)} on the simulated Neuron device",
         "",
-        _cell(report.verdict),
+        _cell(assessment.verdict),
         "",
     ]
     findings = [f for found in by_place(assessment.findings).values() for f in found]
@@ -60,7 +60,7 @@ def to_html(assessment: Assessment) -> str:
     page = importlib.resources.files("neuron_ops.op_tests.capture").joinpath("page.html").read_text("utf-8")
     places = "\n".join(_place(place, found) for place, found in by_place(assessment.findings).items())
     return Template(page).substitute(
-        title=html.escape(report.model or report.request.file), verdict=html.escape(report.verdict), small=small, rest=rest,
+        title=html.escape(report.model or report.request.file), verdict=html.escape(assessment.verdict), small=small, rest=rest,
         places=places or "<p>No findings.</p>",
     )  # fmt: skip
 
