@@ -26,7 +26,7 @@ from neuron_ops.op_tests.capture.evidence import (
 from neuron_ops.op_tests.capture.exporting import Exporter
 from neuron_ops.op_tests.capture.measure import Measured, measure
 from neuron_ops.op_tests.capture.price import price, traffic
-from neuron_ops.op_tests.capture.prose import bytes_text, seconds_text
+from neuron_ops.op_tests.capture.prose import bytes_text, place_text, price_lines, seconds_text
 from neuron_ops.op_tests.capture.report import SYNC, Report
 from neuron_ops.op_tests.capture.rows import CallRoute, Failure, PartOfRow, Request, Row, Wait, WaitKind, sorted_rows
 from neuron_ops.op_tests.capture.sarif import repository, to_sarif
@@ -381,6 +381,19 @@ def test_bytes_in_words(number, text):
 )
 def test_seconds_in_words(number, text):
     assert seconds_text(number) == text
+
+
+def test_the_price_in_words():
+    assert price_lines(price([])) == []
+    waits = [Wait(WaitKind.VALUE, SYNC, "m.py:1", 1, True)]
+    (line,) = price_lines(price([row(SYNC, route="NATIVE")], waits))
+    assert line.startswith("host: 1 wait; about 100 µs without")
+    (line,) = price_lines(price([row(count=2, bytes_in=2048, bytes_out=1024, flops=3)]))
+    assert line.startswith(
+        "host: 2 of 2 (100.0 %) calls, 3 of 3 (100.0 %) FLOPs; 2 round trips move 2.0 KiB to the host and 1.0 KiB back; about"
+    )
+    assert place_text("/v/lib/python3.11/site-packages/timm/a.py:3") == "timm/a.py:3"
+    assert place_text("src/a.py:3") == "src/a.py:3"
 
 
 # --- advice ----------------------------------------------------------------------------------------------------------
