@@ -8,15 +8,24 @@ from typing import TYPE_CHECKING
 
 import click
 from neuron_ops.op_tests.capture.assessment import Kind, by_place
-from neuron_ops.op_tests.capture.prose import evidence_lines, finding_text, mode_lines, on_device, price_lines
+from neuron_ops.op_tests.capture.prose import (
+    evidence_lines,
+    finding_text,
+    mode_lines,
+    on_device,
+    place_text,
+    price_lines,
+)
 from neuron_ops.op_tests.capture.report import DOING, plural
 from neuron_ops.op_tests.capture.rows import CallRoute
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from neuron_ops.op_tests.capture.assessment import Assessment, Finding
     from neuron_ops.op_tests.capture.report import Report
     from rich.console import Console
-    from rich.text import Text
+    from rich.table import Table
 
 _STYLES = {
     Kind.UNSUPPORTED: "bold red", Kind.WRONG: "bold magenta", Kind.FALLBACK: "yellow", Kind.UNKNOWN: "cyan", Kind.NOTE: "dim",
@@ -37,7 +46,7 @@ def print_assessment(assessment: Assessment, *, show_all: bool) -> None:
     console = Console(
         file=out, force_terminal=terminal, width=None if terminal else _WIDE, highlight=False, emoji=False
     )
-    console.print(report.verdict, style="bold", markup=False)
+    console.print(assessment.verdict, style="bold", markup=False)
     if failure is not None and failure.device_only:
         console.print(device_failure(report), markup=False)
     _print_findings(console, assessment, show_all=show_all)
@@ -65,27 +74,27 @@ def _print_findings(console: Console, assessment: Assessment, *, show_all: bool)
     for place, findings in by_place(shown).items():
         module = findings[0].module if len({f.module for f in findings}) == 1 else None
         console.print()
-        console.print(place + (f"  {module}" if module else ""), style="bold", markup=False)
-        for finding in findings:
-            console.print(_lines(finding, module))
+        console.print(place_text(place) + (f"  {module}" if module else ""), style="bold", markup=False)
+        console.print(_grid(findings, module))
     hidden = [f for f in assessment.findings if f.kind is Kind.UNKNOWN]
     if hidden and not show_all:
         names = plural(len({(f.row.overload, f.row.dtypes) for f in hidden}), "operator")
         console.print(f"\nno stored result says how {names} with these dtypes did (listed with --all)", markup=False)
 
 
-def _lines(finding: Finding, module: str | None) -> Text:
+def _grid(findings: Sequence[Finding], module: str | None) -> Table:
+    """Return a line for each finding and for each thing to do about it, what wraps staying in its column."""
+    from rich.table import Table
     from rich.text import Text
 
-    text = Text("  ")
-    letter = "W" if finding.kind is Kind.WRONG else str(finding.row.route.status)
-    text.append(letter, style=_STYLES[finding.kind])
-    where = f" ({finding.module})" if finding.module and finding.module != module else ""
-    text.append(f"  {finding_text(finding)}{where}")
-    for advice in finding.judged[0].advice:
-        text.append(f"\n     → {advice.text}")
-        text.append(f" [{advice.evidence}]", style="dim")
-    return text
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    for finding in findings:
+        letter = "W" if finding.kind is Kind.WRONG else str(finding.row.route.status)
+        where = f" ({finding.module})" if finding.module and finding.module != module else ""
+        grid.add_row(Text(f"  {letter}", style=_STYLES[finding.kind]), Text(finding_text(finding) + where))
+        for advice in finding.judged[0].advice:
+            grid.add_row(Text(""), Text(f"→ {advice.text}").append(f" [{advice.evidence}]", style="dim"))
+    return grid
 
 
 def _print_rest(console: Console, assessment: Assessment, *, show_all: bool) -> None:
@@ -109,6 +118,8 @@ def _print_rest(console: Console, assessment: Assessment, *, show_all: bool) -> 
         console.print(table)
     metadata = assessment.report.metadata
     if metadata and not show_all:
+        if not rest:
+            console.print()
         overloads = plural(len({row.overload for row in metadata}), "operator")
         calls = plural(sum(row.total for row in metadata), "call")
         console.print(

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 import importlib.resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from neuron_ops.coverage_db import known, queries
-from neuron_ops.coverage_db.database import open_database
 from neuron_ops.coverage_db.settings import DATABASE_FILE, load_settings
 from neuron_ops.op_tests.capture.evidence import (
     LABEL,
@@ -38,14 +35,13 @@ def stored_results(db: str | None, overloads: Collection[str]) -> list[Catalogue
 
     Raises BadInput where the database cannot be read.
     """
-    return [*_local(db, overloads), *shipped_catalogue()]
+    return [*_local(db, overloads), *shipped_catalogue(overloads)]
 
 
-@functools.cache
-def shipped_catalogue() -> tuple[Catalogue, ...]:
-    """Return the catalogue that comes with the package, nothing where it was not built."""
+def shipped_catalogue(overloads: Collection[str]) -> tuple[Catalogue, ...]:
+    """Return what the catalogue in the package says of the overloads, nothing where it was not built."""
     file = importlib.resources.files("neuron_ops.op_tests").joinpath(SHIPPED)
-    return (read_catalogue(file.read_bytes(), str(file)),) if file.is_file() else ()
+    return (read_catalogue(file.read_bytes(), str(file), overloads),) if file.is_file() else ()
 
 
 def _local(db: str | None, overloads: Collection[str]) -> Iterator[Catalogue]:
@@ -54,6 +50,9 @@ def _local(db: str | None, overloads: Collection[str]) -> Iterator[Catalogue]:
     path = Path(url.removeprefix("sqlite:///"))
     if db is None and url.startswith("sqlite:///") and path.name == DATABASE_FILE and not path.exists():
         return  # nobody has swept here
+    from neuron_ops.coverage_db import queries  # SQLAlchemy takes 0.3 s, which most users need not pay
+    from neuron_ops.coverage_db.database import open_database
+
     engine = open_database(url, create=False)
     with engine.connect() as conn:
         for target in _TARGETS:
@@ -75,5 +74,7 @@ def source_of(run: RunRow) -> Source:
 
 def stored_cases(conn: Connection, run: RunRow, overloads: Collection[str] | None = None) -> Iterator[StoredCase]:
     """Yield what a run says of each case, only of those overloads where given."""
+    from neuron_ops.coverage_db import known
+
     for case in known.judged_cases(conn, run, overloads, LABEL):
         yield StoredCase(case.overload, case.dtype, case.sample, case.variant, case.status)

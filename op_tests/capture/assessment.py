@@ -118,6 +118,14 @@ class Assessment:
     catalogues: tuple[Catalogue, ...]
 
     @property
+    def verdict(self) -> str:
+        """Return the report's verdict, and what stored runs say against it."""
+        wrong = len({judged.row.overload for judged in self.judged if judged.known.wrong})
+        if not wrong:
+            return self.report.verdict
+        return f"{self.report.verdict} In stored runs {wrong} of its operators gave wrong results."
+
+    @property
     def findings(self) -> tuple[Finding, ...]:
         """Return what is to be said, worst first, then by line; rows that differ only in their layer are one finding."""
         groups: dict[tuple[Any, ...], list[Judged]] = {}
@@ -148,6 +156,7 @@ class Assessment:
     def to_json(self) -> dict[str, Any]:
         """Return the object that `check --json` prints."""
         data = self.report.to_json()
+        data["verdict"] = self.verdict
         data["operators"] = [
             {
                 **judged.row.to_json(), "finding": None if judged.kind is None else str(judged.kind),

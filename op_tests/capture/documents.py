@@ -8,7 +8,14 @@ from string import Template
 from typing import TYPE_CHECKING
 
 from neuron_ops.op_tests.capture.assessment import Kind, by_place
-from neuron_ops.op_tests.capture.prose import evidence_lines, finding_text, mode_lines, on_device, price_lines
+from neuron_ops.op_tests.capture.prose import (
+    evidence_lines,
+    finding_text,
+    mode_lines,
+    on_device,
+    place_text,
+    price_lines,
+)
 from neuron_ops.op_tests.capture.rows import CallRoute
 
 if TYPE_CHECKING:
@@ -26,7 +33,7 @@ def to_markdown(assessment: Assessment) -> str:
     lines = [
         f"### {_cell(report.model or report.request.file)} on the simulated Neuron device",
         "",
-        _cell(report.verdict),
+        _cell(assessment.verdict),
         "",
     ]
     findings = [f for found in by_place(assessment.findings).values() for f in found]
@@ -60,7 +67,7 @@ def to_html(assessment: Assessment) -> str:
     page = importlib.resources.files("neuron_ops.op_tests.capture").joinpath("page.html").read_text("utf-8")
     places = "\n".join(_place(place, found) for place, found in by_place(assessment.findings).items())
     return Template(page).substitute(
-        title=html.escape(report.model or report.request.file), verdict=html.escape(report.verdict), small=small, rest=rest,
+        title=html.escape(report.model or report.request.file), verdict=html.escape(assessment.verdict), small=small, rest=rest,
         places=places or "<p>No findings.</p>",
     )  # fmt: skip
 
@@ -78,7 +85,7 @@ def _cell(text: str) -> str:
 
 
 def _row(finding: Finding) -> str:
-    where = finding.row.where or f"in {finding.row.phase}"
+    where = place_text(finding.row.where or f"in {finding.row.phase}")
     where = (
         "`"
         + where.replace("|", "\\|").replace("`", "'")
@@ -100,4 +107,4 @@ def _place(place: str, findings: list[Finding]) -> str:
             f'<li class="{finding.kind}"><strong>{_WORDS[finding.kind]}</strong>{module} '
             f"{html.escape(finding_text(finding))}" + (f"<ul>{advice}</ul>" if advice else "")
         )
-    return f"<section><h3><code>{html.escape(place)}</code></h3><ul>{''.join(items)}</ul></section>"
+    return f"<section><h3><code>{html.escape(place_text(place))}</code></h3><ul>{''.join(items)}</ul></section>"

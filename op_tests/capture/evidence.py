@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from neuron_ops.op_tests.records import BadInput, Evidence, Status, worst_status
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from neuron_ops.op_tests.capture.rows import Row
@@ -189,15 +189,19 @@ def write_catalogue(catalogue: Catalogue) -> bytes:
     return gzip.compress(json.dumps(data, separators=(",", ":"), ensure_ascii=False).encode(), mtime=0)
 
 
-def read_catalogue(data: bytes, name: str) -> Catalogue:
-    """Return what `write_catalogue` wrote; raises BadInput, with the name in it, for anything else."""
+def read_catalogue(data: bytes, name: str, overloads: Collection[str] | None = None) -> Catalogue:
+    """Return what `write_catalogue` wrote, of `overloads` alone where given (a model calls few of them, and it is quicker).
+
+    Raises BadInput, with the name in it, for anything else.
+    """
     try:
         unpacked = zlib.decompressobj(wbits=31)
         told = json.loads(unpacked.decompress(data, _LARGEST_FILE))
         if told["format"] != FORMAT:
             raise ValueError(f"format {told['format']}")
         source = Source(**{**told["source"], "evidence": Evidence(told["source"]["evidence"])})
-        forms = {(o, d): [_form(*form) for form in found] for o, by in told["forms"].items() for d, found in by.items()}
+        asked = {o: by for o, by in told["forms"].items() if overloads is None or o in overloads}
+        forms = {(o, d): [_form(*form) for form in found] for o, by in asked.items() for d, found in by.items()}
         return Catalogue(source, forms, {signature: Status(s) for signature, s in told["exact"].items()})
     except (zlib.error, KeyError, TypeError, ValueError, AttributeError) as error:
         raise BadInput(

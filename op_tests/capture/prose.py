@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from neuron_ops.op_tests.capture.assessment import folded
@@ -39,19 +40,30 @@ def seconds_text(number: float) -> str:
     return f"{number:.0f} s" if number < 120 else f"{number / 60:.0f} min"
 
 
+def place_text(where: str) -> str:
+    """Return ``file:line`` with what is before an installed package left out."""
+    return re.sub(r"^.*/(?:site|dist)-packages/", "", where)
+
+
 def _share(part: int, whole: int) -> str:
     return f"{part} of {whole}" + (f" ({100 * part / whole:.1f} %)" if whole else "")
 
 
 def price_lines(price: Price) -> list[str]:
     """Return the estimate, its constants named."""
-    lines = []
-    if price.trips or price.syncs:
+    lines, told = [], []
+    if price.trips:
         flops = f", {_share(price.host_flops, price.flops)} FLOPs" if price.host_flops else ""
+        told.append(f"{_share(price.host_calls, price.calls)} calls{flops}")
+        told.append(
+            f"{plural(price.trips, 'round trip')} move {bytes_text(price.bytes_to_host)} to the host and "
+            f"{bytes_text(price.bytes_to_device)} back"
+        )
+    if price.syncs:
+        told.append(plural(price.syncs, "wait"))
+    if told:
         lines.append(
-            f"host: {_share(price.host_calls, price.calls)} calls{flops}; {plural(price.trips, 'round trip')} move "
-            f"{bytes_text(price.bytes_to_host)} to the host and {bytes_text(price.bytes_to_device)} back"
-            f"{f', {price.syncs} waits' if price.syncs else ''}; about {seconds_text(price.seconds)} without the host's own computing "
+            f"host: {'; '.join(told)}; about {seconds_text(price.seconds)} without the host's own computing "
             "(estimate: 60 µs a dispatch, 100 µs a launch, 16 GB/s each way)"
         )
     if price.compilations:
@@ -85,7 +97,7 @@ def _mode(report: Report) -> str:
 def _wait_text(wait: Wait) -> str:
     """Return one place where the host waits for the device."""
     steers = "; only what this data leads to is listed" if wait.steers else ""
-    return f"waits: {_WAITS[wait.kind]} at {wait.where or 'an unknown line'}, {plural(wait.calls, 'time')} ({wait.overload}){steers}"
+    return f"waits: {_WAITS[wait.kind]} at {place_text(wait.where or 'an unknown line')}, {plural(wait.calls, 'time')} ({wait.overload}){steers}"
 
 
 _WAITS = {
@@ -135,7 +147,7 @@ def on_device(judged: Sequence[Judged]) -> list[tuple[str, str, str, int, str, s
     lines = []
     for (overload, dtypes, route), rows in groups.items():
         calls, first = sum(one.row.total for one in rows), rows[0].row
-        where = first.where or (f"in {first.phase}" if first.phase != "forward" else "")
+        where = place_text(first.where or "") or (f"in {first.phase}" if first.phase != "forward" else "")
         if len({one.row.where for one in rows}) > 1:
             where = f"{where} and {plural(len({one.row.where for one in rows}) - 1, 'other line')}"
         module = folded(first.module)

@@ -42,7 +42,7 @@ def to_sarif(assessment: Assessment, root: Path) -> dict[str, Any]:
                 "invocations": [{"executionSuccessful": failure is None or failure.device_only}],
                 "originalUriBaseIds": {"%SRCROOT%": {"uri": root.absolute().as_uri().rstrip("/") + "/"}},
                 "results": results,
-                "properties": {"verdict": assessment.report.verdict, "complete": assessment.report.complete},
+                "properties": {"verdict": assessment.verdict, "complete": assessment.report.complete},
             }
         ],
     }
