@@ -105,9 +105,10 @@ _SCRIPT = """
 import json, sys
 from neuron_ops.op_tests.capture.rows import Request
 from neuron_ops.op_tests.capture.session import capture
-for name in sys.argv[2:]:
+file, *names = sys.argv[1:]
+for name in names:
     events = []
-    capture(Request(sys.argv[1], name, train=name == "Double", fake=True), lambda *event: events.append(event))
+    capture(Request(file, name, train=name == "Double", fake=True), lambda *event: events.append(event))
     print("EVENTS" + json.dumps([name, events]))
 """
 _ASKING = (

@@ -56,7 +56,8 @@ class Experts(Base):
 
 class Unique(Base):
     def forward(self, x):
-        return self.l(x).sum() + torch.unique((x * 2).long()).float().sum()
+        y = self.l(x)
+        return y.sum() + torch.unique((y * 2).long()).float().sum()
 
 
 class Numpy(Base):
