@@ -47,6 +47,7 @@ bench: $(VENV)/test.stamp services
 	$(BIN)/neuron-ops bank build --dtypes float32,bfloat16,int64
 	$(BIN)/python tests/bench_workers.py
 	$(BIN)/python tests/bench_harness.py
+	$(BIN)/python tests/bench_check.py
 
 $(VENV)/bin/python:
 	@command -v $(PYTHON) >/dev/null || { echo '$(PYTHON) is missing: install Python 3.11 or newer, or name one with make PYTHON=...'; exit 1; }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import warnings
 from typing import TYPE_CHECKING, Any
 
 from neuron_ops.op_tests.capture.fake.full_size import default_dtype
@@ -38,6 +39,8 @@ class Fakes:
 
     def __enter__(self) -> None:
         """Make tensors fake from now on."""
+        self._stack.enter_context(warnings.catch_warnings())
+        warnings.filterwarnings("ignore", "Accessing the data pointer of FakeTensor")  # composites do, to compare two
         self._stack.enter_context(foreach_accepted())
         self._stack.enter_context(DeviceFakes())
         self._stack.enter_context(Leaving(self.known, self.guesses))

@@ -155,6 +155,10 @@ class Watch(TorchDispatchMode):
             return op(*args, **kwargs)
         except _NO_SHAPES:
             return self._without_shapes(op, args, kwargs)
+        except RuntimeError as error:
+            if "no fake impl registered" not in str(error):  # custom operators say so with no type of their own
+                raise
+            return self._without_shapes(op, args, kwargs)
 
     def _without_shapes(self, op: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Return a result for an operator whose shapes PyTorch cannot compute without memory."""
