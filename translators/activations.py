@@ -49,7 +49,9 @@ def hardshrink_backward(grad_out: torch.Tensor, self: torch.Tensor, lambd: Any) 
 @widened
 def softshrink(self: torch.Tensor, lambd: Any = 0.5) -> torch.Tensor:
     """Return self moved towards zero by lambd."""
-    return torch.where(self > lambd, self - lambd, torch.where(self < -lambd, self + lambd, torch.where(self != self, self, 0.0)))
+    return torch.where(
+        self > lambd, self - lambd, torch.where(self < -lambd, self + lambd, torch.where(self != self, self, 0.0))
+    )
 
 
 @translator("aten.softshrink_backward.default", source="derivative")
