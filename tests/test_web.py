@@ -22,7 +22,8 @@ from site_database import DTYPES, HOSTILE, LETTERS, fill
 from site_reading import Page, get, opened, page, strict
 
 PAGES = (
-    "/", "/ops", "/op/aten.add.Tensor", "/op/add", "/search?q=soft", "/runs", "/statuses", "/numbers",
+    "/", "/ops", "/op/aten.add.Tensor", "/op/add", "/search?q=soft", "/runs", "/statuses", "/numbers", "/browse",
+    "/ops/all", "/ops/core", "/ops/all.json", "/ops/core.json", "/dtype/float32", "/dtype/float32.json",
     "/index.json", "/ops.json", "/op/aten.add.Tensor.json", "/search.json?q=soft", "/runs.json",
 )  # fmt: skip
 

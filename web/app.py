@@ -9,7 +9,20 @@ from flask import Flask, Response, jsonify, render_template, request
 from neuron_ops.coverage_db.database import open_database
 from neuron_ops.coverage_db.settings import load_settings
 from neuron_ops.op_tests.records import STATUS_ORDER, BadInput, Status
-from neuron_ops.web import figures, finder, health, home, matrix, overloads, pinned, runs, texts, words
+from neuron_ops.web import (
+    cases,
+    figures,
+    finder,
+    grids,
+    health,
+    home,
+    matrix,
+    overloads,
+    pinned,
+    runs,
+    texts,
+    words,
+)
 from werkzeug.exceptions import HTTPException
 
 if TYPE_CHECKING:
@@ -17,7 +30,9 @@ if TYPE_CHECKING:
 
     from flask.typing import ResponseReturnValue
 
-_BLUEPRINTS = (home.site, matrix.site, overloads.site, finder.site, runs.site, texts.site, health.site)
+_BLUEPRINTS = (
+    home.site, matrix.site, grids.site, overloads.site, cases.site, finder.site, runs.site, texts.site, health.site,
+)  # fmt: skip
 
 # No script, no frame, no third party: every page is whole without them.
 _HEADERS = {
