@@ -95,8 +95,8 @@ def _result(case: Case, word: str) -> Result:
 def fill(path: Path, plans: Sequence[dict[str, dict[str, Sequence[str]]]] = (OLD, NEW)) -> tuple[str, ...]:
     """Fill a new SQLite file with simulated runs, OLD without its last case, and return their slugs, oldest first."""
     return tuple(
-        _run(path, plan, "0.0.9" if plan is OLD else f"0.1.{number - 1}", lost=int(plan is OLD))
-        for number, plan in enumerate(plans)
+        _run(path, plan, "0.0.9" if plan is OLD else f"0.1.{number}", lost=int(plan is OLD))
+        for number, plan in enumerate(plans, start=-1 if OLD in plans else 0)
     )
 
 

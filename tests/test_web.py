@@ -24,6 +24,7 @@ from site_reading import Page, get, opened, page, strict
 PAGES = (
     "/", "/ops", "/op/aten.add.Tensor", "/op/add", "/search?q=soft", "/runs", "/statuses", "/numbers", "/browse",
     "/ops/all", "/ops/core", "/ops/all.json", "/ops/core.json", "/dtype/float32", "/dtype/float32.json",
+    "/regressions", "/regressions.json", "/errors", "/errors.json", "/errors?q=compilation",
     "/index.json", "/ops.json", "/op/aten.add.Tensor.json", "/search.json?q=soft", "/runs.json",
 )  # fmt: skip
 

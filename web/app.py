@@ -11,12 +11,14 @@ from neuron_ops.coverage_db.settings import load_settings
 from neuron_ops.op_tests.records import STATUS_ORDER, BadInput, Status
 from neuron_ops.web import (
     cases,
+    comparisons,
     figures,
     finder,
     grids,
     health,
     home,
     matrix,
+    messages,
     overloads,
     pinned,
     runs,
@@ -31,7 +33,8 @@ if TYPE_CHECKING:
     from flask.typing import ResponseReturnValue
 
 _BLUEPRINTS = (
-    home.site, matrix.site, grids.site, overloads.site, cases.site, finder.site, runs.site, texts.site, health.site,
+    home.site, matrix.site, grids.site, overloads.site, cases.site, finder.site, runs.site,
+    comparisons.site, messages.site, texts.site, health.site,
 )  # fmt: skip
 
 # No script, no frame, no third party: every page is whole without them.

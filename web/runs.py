@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from flask import Blueprint, jsonify, render_template, url_for
 from neuron_ops.coverage_db.numbers import numbers
-from neuron_ops.coverage_db.queries import run_by_slug, runs, totals
+from neuron_ops.coverage_db.queries import previous_run, run_by_slug, runs, totals
 from neuron_ops.web.charts import bars
 from neuron_ops.web.pinned import arguments, connection
 from neuron_ops.web.twins import SCHEMA_VERSION, document, number_json, run_json, totals_json
@@ -57,5 +57,6 @@ def page(slug: str) -> ResponseReturnValue:
         cell_bars=bars(counted.cells),
         case_bars=bars(counted.counts),
         figures=figures,
+        previous=previous_run(conn, run.id),
         twin=url_for("runs.page", slug=run.slug + _SUFFIX),
     )
