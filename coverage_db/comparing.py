@@ -146,7 +146,7 @@ def regressions(conn: Connection, *, steps: int = 10) -> tuple[Regression, ...]:
         .where(new.c.first_seq > 1, new.c.first_seq > newest - steps)
         .limit(_MOST_GROUPS_OF)
     )  # fmt: skip
-    groups: dict[tuple[Any, ...], list[sa.Row[Any]]] = {}
+    groups: dict[tuple[Any, ...], list[Any]] = {}
     for row in rows:
         was, now = _status(row.o, row.r), _status(row.outcome, row.route)
         if verdict(was, now) < 0:
@@ -156,7 +156,7 @@ def regressions(conn: Connection, *, steps: int = 10) -> tuple[Regression, ...]:
     return tuple(_regression(key, of) for key, of in ordered)
 
 
-def _regression(key: tuple[Any, ...], rows: list[sa.Row[Any]]) -> Regression:
+def _regression(key: tuple[Any, ...], rows: list[Any]) -> Regression:
     _, target, before, after, was, now, pattern = key
     cells: dict[tuple[str, str], int] = {}
     for row in sorted(rows, key=lambda row: (row.name, row.dtype)):

@@ -23,6 +23,7 @@ from neuron_ops.web import (
     pinned,
     runs,
     texts,
+    translations,
     words,
 )
 from werkzeug.exceptions import HTTPException
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 _BLUEPRINTS = (
     home.site, matrix.site, grids.site, overloads.site, cases.site, finder.site, runs.site,
-    comparisons.site, messages.site, texts.site, health.site,
+    comparisons.site, messages.site, translations.site, texts.site, health.site,
 )  # fmt: skip
 
 # No script, no frame, no third party: every page is whole without them.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from flask import Blueprint, jsonify, render_template
+from neuron_ops.coverage_db.declared import vendor_list
 from neuron_ops.coverage_db.grid import Choice, count, grid, shelves
 from neuron_ops.op_tests.records import Status
 from neuron_ops.web.charts import bars
@@ -101,7 +102,7 @@ def dtype(name: str) -> ResponseReturnValue:
         return jsonify(document(run, dtype=wanted, counts=counts, families=families, lost=told))
     return render_template(
         "dtype.html", run=run, name=wanted, counts=counts, bars=bars(counts), families=families, family_bars=bars,
-        lost=lost, reference=_REFERENCE, shown=list(counts), twin=link("grids.dtype", name=f"{wanted}.json"),
+        lost=lost, reference=_REFERENCE, computed_in=vendor_list().narrow.get(wanted), declared=vendor_list().title, shown=list(counts), twin=link("grids.dtype", name=f"{wanted}.json"),
     )  # fmt: skip
 
 

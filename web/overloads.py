@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from flask import Blueprint, jsonify, redirect, render_template
+from neuron_ops.coverage_db.declared import vendor_list
 from neuron_ops.coverage_db.nights import operator_history
 from neuron_ops.coverage_db.queries import overload
+from neuron_ops.coverage_db.translations import DEVICES, elsewhere, translations
 from neuron_ops.op_tests.records import Status
 from neuron_ops.web.cases import case_view
 from neuron_ops.web.charts import strip
 from neuron_ops.web.lookup import exact_hits, nearest
 from neuron_ops.web.pinned import arguments, connection, link, shown_run
+from neuron_ops.web.translations import choice_json
 from neuron_ops.web.twins import case_json, cell_json, document, op_json, split_suffix
 from neuron_ops.web.verdict import cell_sentence, letters_summary
 from neuron_ops.web.words import TIERS
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
 
     from flask.typing import ResponseReturnValue
     from neuron_ops.coverage_db.queries import CaseResult, OpRow, OverloadPage, RunRow
+    from neuron_ops.coverage_db.translations import Choice
 
 site = Blueprint("overloads", __name__)
 
@@ -79,6 +83,7 @@ def _overload_json(found: OverloadPage, run: RunRow | None) -> dict[str, Any]:
         else {},
         cases=[case_json(result) for result in found.cases],
         siblings=[op.name for op in found.siblings],
+        translations={device: choice_json(choice) for device, choice in _choices(found.op.name).items()},
     )
 
 
@@ -104,9 +109,18 @@ def _overload_page(found: OverloadPage, run: RunRow | None) -> str:
         verdicts=verdicts,
         groups=_groups(found.cases),
         nights=strip(operator_history(connection(), run.id, found.op.name)) if run else None,
+        declaration=vendor_list().by_overload.get(found.op.name),
+        declared=vendor_list().title,
+        choices=_choices(found.op.name),
+        elsewhere=elsewhere(connection(), found.op.name, run.target) if run else (),
         siblings=found.siblings,
         twin=link("overloads.page", name=f"{found.op.name}.json"),
     )
+
+
+def _choices(name: str) -> dict[str, Choice]:
+    """Return device → the translation of an overload, for the devices that have one."""
+    return {device: translations(device)[name] for device in DEVICES if name in translations(device)}
 
 
 def _groups(results: tuple[CaseResult, ...]) -> list[dict[str, Any]]:
