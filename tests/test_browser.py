@@ -25,6 +25,7 @@ ARGUMENTS = [
 PAGES = (
     "/", "/ops", "/op/aten.add.Tensor", "/op/add", "/search?q=soft", "/runs", "/statuses", "/numbers", "/browse",
     "/ops/all", "/ops/core", "/family/pointwise", "/status/wrong", "/dtype/bfloat16", "/op/aten.add.Tensor/bfloat16",
+    "/regressions", "/errors", "/translators", "/disagreements",
 )  # fmt: skip
 
 
