@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CaseResult", "CaseRow", "CellRow", "Matrix", "MatrixQuery", "MatrixRow", "OpRow", "OverloadPage", "RunRow",
-    "Totals", "case_by_key", "every_overload", "latest_run", "matrix", "overload", "packets_like", "run_by_id", "run_by_slug", "runs", "search", "totals",
+    "Totals", "case_by_key", "every_overload", "latest_run", "matrix", "overload", "packets_like", "previous_run", "run_by_id",
+    "run_by_slug", "runs", "search", "totals",
 ]  # fmt: skip
 
 _KEY = re.compile(r"[0-9a-f]{1,32}")
@@ -55,6 +56,14 @@ def run_by_slug(conn: Connection, slug: str) -> RunRow | None:
 def run_by_id(conn: Connection, run_id: int) -> RunRow | None:
     """Return the run of this id, or None."""
     row = conn.execute(stored.RUNS.where(m.run.c.id == run_id)).first()
+    return stored.run_row(row) if row else None
+
+
+def previous_run(conn: Connection, run_id: int) -> RunRow | None:
+    """Return the run before a done one in its stream, or None."""
+    later = m.run.alias("later")
+    before = (m.run.c.stream_id == later.c.stream_id) & (m.run.c.seq == later.c.seq - 1)
+    row = conn.execute(stored.RUNS.join(later, before).where(later.c.id == run_id)).first()
     return stored.run_row(row) if row else None
 
 

@@ -92,9 +92,12 @@ def _result(case: Case, word: str) -> Result:
     return Result(case.key, **_FAIL[word])
 
 
-def fill(path: Path) -> tuple[str, str]:
-    """Fill a new SQLite file with two simulated runs and return their slugs, the older one first."""
-    return _run(path, OLD, "0.0.9", lost=1), _run(path, NEW, "0.1.0", lost=0)
+def fill(path: Path, plans: Sequence[dict[str, dict[str, Sequence[str]]]] = (OLD, NEW)) -> tuple[str, ...]:
+    """Fill a new SQLite file with simulated runs, OLD without its last case, and return their slugs, oldest first."""
+    return tuple(
+        _run(path, plan, "0.0.9" if plan is OLD else f"0.1.{number}", lost=int(plan is OLD))
+        for number, plan in enumerate(plans, start=-1 if OLD in plans else 0)
+    )
 
 
 def _run(path: Path, plan: dict[str, dict[str, Sequence[str]]], version: str, *, lost: int) -> str:

@@ -22,7 +22,11 @@ ARGUMENTS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
-PAGES = ("/", "/ops", "/op/aten.add.Tensor", "/op/add", "/search?q=soft", "/runs", "/statuses", "/numbers")
+PAGES = (
+    "/", "/ops", "/op/aten.add.Tensor", "/op/add", "/search?q=soft", "/runs", "/statuses", "/numbers", "/browse",
+    "/ops/all", "/ops/core", "/family/pointwise", "/status/wrong", "/dtype/bfloat16", "/op/aten.add.Tensor/bfloat16",
+    "/regressions", "/errors", "/translators", "/disagreements",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")

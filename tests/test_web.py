@@ -22,7 +22,10 @@ from site_database import DTYPES, HOSTILE, LETTERS, fill
 from site_reading import Page, get, opened, page, strict
 
 PAGES = (
-    "/", "/ops", "/op/aten.add.Tensor", "/op/add", "/search?q=soft", "/runs", "/statuses", "/numbers",
+    "/", "/ops", "/op/aten.add.Tensor", "/op/add", "/search?q=soft", "/runs", "/statuses", "/numbers", "/browse",
+    "/ops/all", "/ops/core", "/ops/all.json", "/ops/core.json", "/dtype/float32", "/dtype/float32.json",
+    "/regressions", "/regressions.json", "/errors", "/errors.json", "/errors?q=compilation",
+    "/translators", "/translators.json", "/translators/core", "/disagreements", "/disagreements.json",
     "/index.json", "/ops.json", "/op/aten.add.Tensor.json", "/search.json?q=soft", "/runs.json",
 )  # fmt: skip
 

@@ -13,19 +13,24 @@ from neuron_ops.op_tests.records import STATUS_ORDER, BadInput, Status
 from neuron_ops.web import (
     api,
     badges,
+    cases,
+    comparisons,
     feeds,
     figures,
     finder,
     freshness,
+    grids,
     health,
     home,
     matrix,
+    messages,
     metrics,
     overloads,
     pinned,
     runs,
     tables,
     texts,
+    translations,
     words,
 )
 from werkzeug.exceptions import HTTPException, SecurityError
@@ -37,8 +42,8 @@ if TYPE_CHECKING:
     from flask.typing import ResponseReturnValue
 
 _BLUEPRINTS = (
-    home.site, matrix.site, overloads.site, finder.site, runs.site, texts.site, health.site, metrics.site, badges.site,
-    feeds.site, api.site,
+    home.site, matrix.site, grids.site, overloads.site, cases.site, finder.site, runs.site, comparisons.site,
+    messages.site, translations.site, texts.site, health.site, metrics.site, badges.site, feeds.site, api.site,
 )  # fmt: skip
 
 # No frame, no third party, and no script but our file for keys: every page is whole without it.

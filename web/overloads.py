@@ -5,12 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from flask import Blueprint, jsonify, redirect, render_template
+from neuron_ops.coverage_db.declared import vendor_list
+from neuron_ops.coverage_db.nights import operator_history
 from neuron_ops.coverage_db.queries import overload
+from neuron_ops.coverage_db.translations import DEVICES, elsewhere, translations
 from neuron_ops.op_tests.records import Status
+from neuron_ops.web.cases import case_view
+from neuron_ops.web.charts import strip
 from neuron_ops.web.lookup import exact_hits, nearest
 from neuron_ops.web.pinned import arguments, connection, link, shown_run
-from neuron_ops.web.twins import case_json, cell_json, document, op_json
-from neuron_ops.web.verdict import case_text, cell_sentence, letters_summary
+from neuron_ops.web.translations import choice_json
+from neuron_ops.web.twins import case_json, cell_json, document, op_json, split_suffix
+from neuron_ops.web.verdict import cell_sentence, letters_summary
 from neuron_ops.web.words import TIERS
 
 if TYPE_CHECKING:
@@ -18,10 +24,10 @@ if TYPE_CHECKING:
 
     from flask.typing import ResponseReturnValue
     from neuron_ops.coverage_db.queries import CaseResult, OpRow, OverloadPage, RunRow
+    from neuron_ops.coverage_db.translations import Choice
 
 site = Blueprint("overloads", __name__)
 
-_SUFFIX = ".json"
 _UNFOLDED = 12
 """Cases that a page shows unfolded; a dtype with something to report is always unfolded."""
 _GOOD = frozenset({Status.NATIVE, Status.TRANSLATED, Status.UNTESTED, Status.NOT_APPLICABLE})
@@ -35,7 +41,7 @@ def page(name: str) -> ResponseReturnValue:
     answers 404 with the nearest names when it means none.
     """
     arguments()
-    wanted, as_json = name.removesuffix(_SUFFIX), name.endswith(_SUFFIX)
+    wanted, as_json = split_suffix(name)
     run = shown_run()
     found = overload(connection(), run, wanted)
     if found is None or found.op.name != wanted:  # the query takes aten:: too; one name, one address
@@ -46,7 +52,7 @@ def page(name: str) -> ResponseReturnValue:
 def _other_spelling(name: str, run: RunRow | None, *, as_json: bool) -> ResponseReturnValue:
     hits = exact_hits(connection(), name)
     if len(hits) == 1:
-        return redirect(link("overloads.page", name=hits[0].name + (_SUFFIX if as_json else "")), 301)
+        return redirect(link("overloads.page", name=hits[0].name + (".json" if as_json else "")), 301)
     if not hits:
         return _unknown(name, nearest(connection(), name), as_json=as_json)
     if as_json:
@@ -56,7 +62,7 @@ def _other_spelling(name: str, run: RunRow | None, *, as_json: bool) -> Response
         heading=f"{name} has {len(hits)} overloads",
         lead="Support differs between overloads: choose the one that your call dispatches to.",
         hits=hits,
-        twin=link("overloads.page", name=name + _SUFFIX),
+        twin=link("overloads.page", name=f"{name}.json"),
     )
 
 
@@ -78,6 +84,7 @@ def overload_json(found: OverloadPage, run: RunRow | None) -> dict[str, Any]:
         else {},
         cases=[case_json(result) for result in found.cases],
         siblings=[op.name for op in found.siblings],
+        translations={device: choice_json(choice) for device, choice in _choices(found.op.name).items()},
     )
 
 
@@ -102,9 +109,19 @@ def _overload_page(found: OverloadPage, run: RunRow | None) -> str:
         tier=TIERS[found.op.tier],
         verdicts=verdicts,
         groups=_groups(found.cases),
+        nights=strip(operator_history(connection(), run.id, found.op.name)) if run else None,
+        declaration=vendor_list().by_overload.get(found.op.name),
+        declared=vendor_list().title,
+        choices=_choices(found.op.name),
+        elsewhere=elsewhere(connection(), found.op.name, run.target) if run else (),
         siblings=found.siblings,
-        twin=link("overloads.page", name=found.op.name + _SUFFIX),
+        twin=link("overloads.page", name=f"{found.op.name}.json"),
     )
+
+
+def _choices(name: str) -> dict[str, Choice]:
+    """Return device → the translation of an overload, for the devices that have one."""
+    return {device: translations(device)[name] for device in DEVICES if name in translations(device)}
 
 
 def _groups(results: tuple[CaseResult, ...]) -> list[dict[str, Any]]:
@@ -124,15 +141,6 @@ def _groups(results: tuple[CaseResult, ...]) -> list[dict[str, Any]]:
 
 
 def _case(result: CaseResult) -> dict[str, Any]:
-    return {
-        "key": result.case.key[:12],
-        "sample": result.case.sample,
-        "variant": result.case.variant,
-        "letter": result.status.value,
-        "text": case_text(result),
-        "received": result.received,
-        "message": result.message,
-        "parts": result.parts if result.composite or result.status is Status.TRANSLATED else (),
-        "device_figures": result.device_figures,
-        "reference_figures": result.reference_figures,
-    }
+    """Return a case for the template; parts are shown where another operator did the work."""
+    shown = case_view(result)
+    return shown if result.composite or result.status is Status.TRANSLATED else {**shown, "parts": ()}

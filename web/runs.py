@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flask import Blueprint, jsonify, render_template, url_for
 from neuron_ops.coverage_db.numbers import numbers
-from neuron_ops.coverage_db.queries import run_by_slug, runs, totals
-from neuron_ops.op_tests.records import Status
-from neuron_ops.web.figures import share
+from neuron_ops.coverage_db.queries import previous_run, run_by_slug, runs, totals
+from neuron_ops.web.charts import bars
 from neuron_ops.web.pinned import arguments, connection
 from neuron_ops.web.twins import SCHEMA_VERSION, document, number_json, run_json, totals_json
 from werkzeug.exceptions import NotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from flask import Response
     from flask.typing import ResponseReturnValue
 
@@ -24,15 +20,6 @@ site = Blueprint("runs", __name__)
 
 _LIMIT = 100
 _SUFFIX = ".json"
-
-
-@dataclass(frozen=True, slots=True)
-class Bar:
-    """One piece of a stacked bar; `x` and `width` are lengths for SVG, in percent."""
-
-    letter: str
-    x: str
-    width: str
 
 
 @site.get("/runs")
@@ -70,17 +57,6 @@ def page(slug: str) -> ResponseReturnValue:
         cell_bars=bars(counted.cells),
         case_bars=bars(counted.counts),
         figures=figures,
+        previous=previous_run(conn, run.id),
         twin=url_for("runs.page", slug=run.slug + _SUFFIX),
     )
-
-
-def bars(counts: Mapping[str, int]) -> list[Bar]:
-    """Return the pieces of a bar that shows counts by status letter, in the order of the legend."""
-    total = sum(counts.values())
-    pieces, before = [], 0
-    for status in Status:
-        number = counts.get(status, 0)
-        if number:
-            pieces.append(Bar(status.value, share(before, total), share(number, total)))
-        before += number
-    return pieces

@@ -83,3 +83,8 @@ def totals_json(totals: Totals) -> dict[str, Any]:
         "planned": totals.planned, "recorded": totals.recorded, "lost": totals.lost, "cases": dict(totals.counts),
         "cells": dict(totals.cells),
     }  # fmt: skip
+
+
+def split_suffix(name: str) -> tuple[str, bool]:
+    """Return the last piece of an address without `.json`, and whether it had that."""
+    return name.removesuffix(".json"), name.endswith(".json")
