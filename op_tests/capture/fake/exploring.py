@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import sys
 import warnings
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from neuron_ops.op_tests.targets.sim.journal import Entry
 
 _RETRIES = 6
+_LOG = logging.getLogger("torch._subclasses.fake_tensor")
 
 
 class Fakes:
@@ -41,6 +43,8 @@ class Fakes:
         """Make tensors fake from now on."""
         self._stack.enter_context(warnings.catch_warnings())
         warnings.filterwarnings("ignore", "Accessing the data pointer of FakeTensor")  # composites do, to compare two
+        self._stack.callback(_LOG.setLevel, _LOG.level)
+        _LOG.setLevel(logging.CRITICAL)  # it prints the traceback of every shape rule that raises
         self._stack.enter_context(foreach_accepted())
         self._stack.enter_context(DeviceFakes())
         self._stack.enter_context(Leaving(self.known, self.guesses))

@@ -61,7 +61,7 @@ class Watch(TorchDispatchMode):
             try:
                 result = self._values(op, args, kwargs)
             finally:
-                self._state.journal.note(entry, args, kwargs, result)
+                self._state.journal.note(entry, _noted(op, args), kwargs, result)
             return result
 
     def _decomposed(self, op: torch._ops.OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -186,6 +186,11 @@ class Watch(TorchDispatchMode):
 
 
 _SMALL_ENOUGH_TO_RUN = 20_000_000
+
+
+def _noted(op: torch._ops.OpOverload, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the arguments in the order in which the device's kernel gets them: `copy_` arrives as `_copy_from`."""
+    return (args[1], args[0], *args[2:]) if str(op) == "aten.copy_.default" and len(args) > 1 else args
 
 
 def _on_device(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
