@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 from neuron_ops.coverage_db import models as m
 from neuron_ops.coverage_db import spelling, stored
+from neuron_ops.coverage_db.keeping import Kept
 from neuron_ops.coverage_db.rows import CellRow, Matrix, MatrixQuery, MatrixRow, RunRow, ordered_dtypes
 from neuron_ops.op_tests.records import STATUS_ORDER, BadInput, Status
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from datetime import datetime
 
     from neuron_ops.coverage_db.spelling import Spelling
     from sqlalchemy import Connection, Row
@@ -23,10 +22,9 @@ _LARGEST_PAGE = 1000
 _FACETS = ("statuses", "dtypes", "families", "tiers", "tags", "kinds")
 _UNTESTED = Status.UNTESTED.value
 _Letters = dict[int, dict[str, str]]
-_MOST_KEPT = 4
-"""Runs whose letters this process keeps: 5 MB each with 30,000 cells, and half of the time of a page of the matrix."""
-_KEPT: dict[tuple[str, str, datetime | None], _Letters] = {}
-_KEEPING = Lock()
+_KEPT: Kept[_Letters] = Kept(4)
+"""Letters of runs: 5 MB each with 30,000 cells, and half of the time of a page of the matrix."""
+_OPERATORS: Kept[Sequence[Any]] = Kept(1)
 
 
 def matrix(conn: Connection, run: RunRow, query: MatrixQuery) -> Matrix:
@@ -39,7 +37,7 @@ def matrix(conn: Connection, run: RunRow, query: MatrixQuery) -> Matrix:
     letters = _letters(conn, run)
     columns = tuple(d for d in run.dtypes if d in query.dtypes) if query.dtypes else run.dtypes
     asked = spelling.read_spelling(query.words)
-    ops = [op for op in conn.execute(stored.OPS.order_by(m.op.c.name)) if _named(op, asked)]
+    ops = [op for op in operators(conn) if _named(op, asked)]
     shown, facets = _filter(ops, letters, run.dtypes, columns, query)
     size = min(max(1, query.size), _LARGEST_PAGE)
     pages = max(1, -(-len(shown) // size))
@@ -48,23 +46,25 @@ def matrix(conn: Connection, run: RunRow, query: MatrixQuery) -> Matrix:
     return Matrix(rows, columns, len(shown), page, pages, facets)
 
 
+def operators(conn: Connection) -> Sequence[Row[*tuple[Any, ...]]]:
+    """Return the overloads by name. They change when a run starts or one is added."""
+    key = conn.execute(
+        sa.select(sa.select(sa.func.max(m.run.c.id)).scalar_subquery(), sa.func.count()).select_from(m.op)
+    )
+    return _OPERATORS.get(conn, tuple(key.one()), lambda: conn.execute(stored.OPS.order_by(m.op.c.name)).all())
+
+
 def _letters(conn: Connection, run: RunRow) -> _Letters:
     """Return the letters of a run by overload and dtype; those of a run that has ended never change and are kept."""
-    key = (conn.engine.url.render_as_string(), run.slug, run.finished)
-    kept = _KEPT.get(key)
-    if kept is not None:
-        return kept
-    letters: _Letters = {}
-    for op_id, dtype, status in conn.execute(
-        sa.select(m.cell.c.op_id, m.cell.c.dtype, m.cell.c.status).where(m.cell.c.run_id == run.id)
-    ):
-        letters.setdefault(op_id, {})[dtype] = status
-    if run.finished is not None:
-        with _KEEPING:
-            while len(_KEPT) >= _MOST_KEPT:
-                del _KEPT[next(iter(_KEPT))]
-            _KEPT[key] = letters
-    return letters
+
+    def read() -> _Letters:
+        letters: _Letters = {}
+        query = sa.select(m.cell.c.op_id, m.cell.c.dtype, m.cell.c.status).where(m.cell.c.run_id == run.id)
+        for op_id, dtype, status in conn.execute(query):
+            letters.setdefault(op_id, {})[dtype] = status
+        return letters
+
+    return read() if run.finished is None else _KEPT.get(conn, (run.slug, run.finished), read)
 
 
 def _check(query: MatrixQuery) -> None:

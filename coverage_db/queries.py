@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 from neuron_ops.coverage_db import models as m
 from neuron_ops.coverage_db import spelling, stored
-from neuron_ops.coverage_db.matrix import matrix
+from neuron_ops.coverage_db.matrix import matrix, operators
 from neuron_ops.coverage_db.rows import (
     CaseResult,
     CaseRow,
@@ -25,9 +25,9 @@ from neuron_ops.coverage_db.rows import (
 from neuron_ops.op_tests.records import BadInput
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
-    from sqlalchemy import Connection
+    from sqlalchemy import Connection, Row
 
 __all__ = [
     "CaseResult", "CaseRow", "CellRow", "Matrix", "MatrixQuery", "MatrixRow", "OpRow", "OverloadPage", "RunRow",
@@ -112,7 +112,7 @@ def overload(conn: Connection, run: RunRow | None, name: str) -> OverloadPage | 
 
 def every_overload(conn: Connection) -> tuple[OpRow, ...]:
     """Return every stored overload by name, those outside the denominator too."""
-    return tuple(map(stored.op_row, conn.execute(stored.OPS.order_by(m.op.c.name))))
+    return tuple(map(stored.op_row, operators(conn)))
 
 
 def search(conn: Connection, text: str, limit: int = 20) -> tuple[OpRow, ...]:
@@ -126,28 +126,22 @@ def search(conn: Connection, text: str, limit: int = 20) -> tuple[OpRow, ...]:
         return ()
     ranked = []
     # A few thousand names: ranking them here takes milliseconds, and no index ranks like this.
-    for op_id, name, excluded in conn.execute(sa.select(m.op.c.id, m.op.c.name, m.op.c.excluded)):
-        fit = spelling.rank(name, asked)
+    for op in operators(conn):
+        fit = spelling.rank(op.name, asked)
         if fit is not None:
-            ranked.append((fit, excluded is not None, spelling.order(name), op_id))
-    return _in_order(conn, [op_id for *_, op_id in sorted(ranked)[: max(0, limit)]])
+            ranked.append((fit, op.excluded is not None, spelling.order(op.name), op))
+    ranked.sort(key=lambda one: one[:3])
+    return tuple(stored.op_row(op) for *_, op in ranked[: max(0, limit)])
 
 
 def packets_like(conn: Connection, nearness: Callable[[str], float], limit: int) -> tuple[OpRow, ...]:
     """Return at most `limit` overloads, two of a packet, of the packets for which `nearness` is largest and not 0."""
-    packets: dict[str, list[int]] = {}
-    for op_id, packet in conn.execute(sa.select(m.op.c.id, m.op.c.packet).order_by(m.op.c.name)):
-        packets.setdefault(packet, []).append(op_id)
+    packets: dict[str, list[Row[*tuple[Any, ...]]]] = {}
+    for op in operators(conn):
+        packets.setdefault(op.packet, []).append(op)
     near = sorted(((nearness(packet), packet) for packet in packets), key=lambda one: (-one[0], one[1]))
-    return _in_order(conn, [op_id for value, packet in near[:limit] if value for op_id in packets[packet][:2]][:limit])
-
-
-def _in_order(conn: Connection, ids: Sequence[int]) -> tuple[OpRow, ...]:
-    """Return the overloads of these ids in their order."""
-    if not ids:
-        return ()
-    found = {row.id: stored.op_row(row) for row in conn.execute(stored.OPS.where(m.op.c.id.in_(ids)))}
-    return tuple(found[op_id] for op_id in ids)
+    found = [op for value, packet in near[:limit] if value for op in packets[packet][:2]]
+    return tuple(map(stored.op_row, found[:limit]))
 
 
 def case_by_key(conn: Connection, prefix: str) -> CaseRow | None:
