@@ -220,6 +220,35 @@ def _bilinear(x: torch.Tensor, taps: Sequence[Taps]) -> torch.Tensor:
 def _register_nearest(exact: bool) -> None:
     prefix = "_upsample_nearest_exact" if exact else "upsample_nearest"
 
+    def resized(self: torch.Tensor, sizes: Sequence[int], scales: Sequence[float | None]) -> torch.Tensor:
+        refuse_complex(self)
+        result = self
+        for number, (size, scale) in enumerate(zip(sizes, scales, strict=True), 2):
+            result = _gather(result, number, _nearest(self.size(number), size, scale, self.device, exact))
+        return formatted(result, self)
+
+    def resize1d(self: Any, output_size: Any, scales: float | None = None) -> torch.Tensor:
+        return resized(self, output_size, (scales,))
+
+    def resize2d(
+        self: Any, output_size: Any, scales_h: float | None = None, scales_w: float | None = None
+    ) -> torch.Tensor:
+        return resized(self, output_size, (scales_h, scales_w))
+
+    def resize3d(
+        self: Any, output_size: Any, scales_d: float | None = None, scales_h: float | None = None,
+        scales_w: float | None = None,
+    ) -> torch.Tensor:  # fmt: skip
+        return resized(self, output_size, (scales_d, scales_h, scales_w))
+
+    forward: tuple[Callable[..., torch.Tensor], ...] = (resize1d, resize2d, resize3d)
+    for number, function in enumerate(forward, 1):
+        translator(f"aten.{prefix}{number}d.default", source="definition: the nearest source")(function)
+
+
+def _register_nearest_backward(exact: bool) -> None:
+    prefix = "_upsample_nearest_exact" if exact else "upsample_nearest"
+
     def run(grad: torch.Tensor, size: Sequence[int], scales: Sequence[float | None]) -> torch.Tensor:
         def taps(number: int, before: int, after: int) -> Taps:
             return _nearest(before, after, scales[number], grad.device, exact)
@@ -247,26 +276,15 @@ def _register_nearest(exact: bool) -> None:
         del output_size
         return run(grad_output, input_size, (scales_d, scales_h, scales_w))
 
-    def resize3d(
-        self: torch.Tensor, output_size: Any, scales_d: float | None = None, scales_h: float | None = None,
-        scales_w: float | None = None,
-    ) -> torch.Tensor:  # fmt: skip
-        refuse_complex(self)
-        result = self
-        for number, scale in enumerate((scales_d, scales_h, scales_w)):
-            taps = _nearest(self.size(number + 2), output_size[number], scale, self.device, exact)
-            result = _gather(result, number + 2, taps)
-        return formatted(result, self)
-
-    translator(f"aten.{prefix}3d.default", source="definition: the nearest source")(resize3d)
     registered: tuple[Callable[..., torch.Tensor], ...] = (one, two, three)
     for number, function in enumerate(registered, 1):
         name = f"aten.{prefix}{number}d_backward.default"
         translator(name, source="transpose of nearest-neighbour resizing")(function)
 
 
-_register_nearest(exact=False)
-_register_nearest(exact=True)
+for _exact in (False, True):
+    _register_nearest(_exact)
+    _register_nearest_backward(_exact)
 
 
 @translator("aten.upsample_linear1d_backward.default", source="transpose of linear interpolation")

@@ -96,6 +96,6 @@ def _served(bare: Report | None, helped: Report | None, unsampled: str | None) -
     """Return how an overload is served, and what must be said of that; `unsampled` is how where no sample tells."""
     if bare is None or helped is None:
         return unsampled or "host", "the CPU has no kernel of it to compare with, so no sample"
-    if bare.verified or helped.verified:
-        return ("native" if bare.verified else "translated"), ""
-    return "host", "the host computes " + ", ".join(sorted(helped.host)) if helped.host else helped.failure
+    if helped.host:
+        return "host", "the host computes " + ", ".join(sorted(helped.host))
+    return ("translated" if bare.host else "native"), "" if bare.verified or helped.verified else helped.failure
