@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 from neuron_ops.coverage_db import models as m
+from neuron_ops.coverage_db.publishing import public_runs
 from neuron_ops.coverage_db.rows import Number
 from neuron_ops.op_tests.records import Evidence, Status
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Sequence
 
-    from sqlalchemy import Connection, Row
+    from sqlalchemy import Connection
 
 __all__ = ["Number", "numbers"]
 
@@ -74,31 +75,19 @@ def _letters(conn: Connection, run_id: int | None) -> _Letters:
 
 
 def _hardware_cells(conn: Connection) -> Number:
-    """Return how many cells were measured on Trainium hardware, of all cells in each target's latest run."""
-    latest = _latest_runs(conn)
+    """Return how many cells were measured on Trainium hardware, of all cells in each target's published run."""
+    published = public_runs(conn)
     counted = conn.execute(
         sa.select(m.cell.c.run_id, m.cell.c.status, sa.func.count())
-        .where(m.cell.c.run_id.in_([run.id for run in latest.values()]))
+        .where(m.cell.c.run_id.in_([run.id for run in published.values()]))
         .group_by(m.cell.c.run_id, m.cell.c.status)
     ).all()
-    neuron = latest.get("neuron")
+    neuron = published.get("neuron")
     hardware = neuron.id if neuron is not None and neuron.evidence == Evidence.HARDWARE else None
     measured = sum(n for run_id, status, n in counted if run_id == hardware and Status(status) not in _UNMEASURED)
     total = sum(n for _, _, n in counted)
     definition = (
-        "Cells (overload × dtype) of the latest run of each target. n counts those of target neuron that were measured "
+        "Cells (overload × dtype) of the published run of each target. n counts those of target neuron that were measured "
         "on Trainium hardware; untested ones and those that the CPU reference refuses count in m only."
     )
     return Number("hardware-cells", "Cells measured on hardware", measured, total, definition, Evidence.HARDWARE)
-
-
-def _latest_runs(conn: Connection) -> Mapping[str, Row[*tuple[Any, ...]]]:
-    """Return target → its newest run, done ones before others (as `queries.latest_run` does)."""
-    done_last = sa.case((m.run.c.state == "done", 1), else_=0)
-    query = (
-        sa.select(m.run.c.id, m.target.c.name, m.software.c.evidence)
-        .join(m.target, m.target.c.id == m.run.c.target_id)
-        .join(m.software, m.software.c.id == m.run.c.software_id)
-        .order_by(done_last, m.run.c.id)
-    )
-    return {row.name: row for row in conn.execute(query)}
