@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import Counter
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 from neuron_ops.coverage_db import models as m
-from neuron_ops.coverage_db.publishing import public_runs
+from neuron_ops.coverage_db.publishing import newest_published
 from neuron_ops.coverage_db.rows import Number
 from neuron_ops.op_tests.records import Evidence, Status
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from sqlalchemy import Connection
+    from sqlalchemy import Connection, Row
 
-__all__ = ["Number", "numbers"]
+__all__ = ["Number", "cells_by_evidence", "numbers"]
 
 _NATIVE = (Status.NATIVE,)
 _ON_DEVICE = (Status.NATIVE, Status.TRANSLATED)
 _UNMEASURED = (Status.UNTESTED, Status.NOT_APPLICABLE)
+_DEVICE = "neuron"
 _BOTH = ("float32", "bfloat16")
 _Letters = dict[tuple[int, str], Status]
 
@@ -74,20 +76,38 @@ def _letters(conn: Connection, run_id: int | None) -> _Letters:
     return {(op_id, dtype): Status(status) for op_id, dtype, status in cells}
 
 
+def cells_by_evidence(conn: Connection) -> dict[str, int]:
+    """Return how many cells the published runs measured by each kind of evidence, hardware first.
+
+    Those measured on hardware are n of `hardware-cells`: another device's hardware is not Trainium.
+    """
+    found: Counter[str] = Counter({Evidence.HARDWARE.value: 0, Evidence.SIMULATED.value: 0})
+    for row in _published_cells(conn):
+        if Status(row.status) not in _UNMEASURED and (row.evidence != Evidence.HARDWARE or row.name == _DEVICE):
+            found[row.evidence] += row.n
+    return dict(found)
+
+
 def _hardware_cells(conn: Connection) -> Number:
     """Return how many cells were measured on Trainium hardware, of all cells in each target's published run."""
-    published = public_runs(conn)
-    counted = conn.execute(
-        sa.select(m.cell.c.run_id, m.cell.c.status, sa.func.count())
-        .where(m.cell.c.run_id.in_([run.id for run in published.values()]))
-        .group_by(m.cell.c.run_id, m.cell.c.status)
-    ).all()
-    neuron = published.get("neuron")
-    hardware = neuron.id if neuron is not None and neuron.evidence == Evidence.HARDWARE else None
-    measured = sum(n for run_id, status, n in counted if run_id == hardware and Status(status) not in _UNMEASURED)
-    total = sum(n for _, _, n in counted)
+    counted = _published_cells(conn)
+    device = [row for row in counted if row.name == _DEVICE and row.evidence == Evidence.HARDWARE]
+    measured = sum(row.n for row in device if Status(row.status) not in _UNMEASURED)
+    total = sum(row.n for row in counted)
     definition = (
         "Cells (overload × dtype) of the published run of each target. n counts those of target neuron that were measured "
         "on Trainium hardware; untested ones and those that the CPU reference refuses count in m only."
     )
     return Number("hardware-cells", "Cells measured on hardware", measured, total, definition, Evidence.HARDWARE)
+
+
+def _published_cells(conn: Connection) -> Sequence[Row[*tuple[Any, ...]]]:
+    """Return the published run of each target as rows (name, evidence, status, n)."""
+    return conn.execute(
+        sa.select(m.target.c.name, m.software.c.evidence, m.cell.c.status, sa.func.count().label("n"))
+        .join(m.run, m.run.c.id == m.cell.c.run_id)
+        .join(m.target, m.target.c.id == m.run.c.target_id)
+        .join(m.software, m.software.c.id == m.run.c.software_id)
+        .where(m.cell.c.run_id.in_(newest_published()))
+        .group_by(m.target.c.name, m.software.c.evidence, m.cell.c.status)
+    ).all()

@@ -30,10 +30,15 @@ _BROKEN = (Status.CRASH.value, Status.TIMEOUT.value)
 
 def public_runs(conn: Connection, *, besides: int | None = None) -> Mapping[str, RunRow]:
     """Return target → its newest published run, not that of id `besides`; the target that the site shows first."""
-    others = PUBLISHED if besides is None else PUBLISHED & (m.run.c.id != besides)
-    newest = sa.select(sa.func.max(m.run.c.id)).where(others).group_by(m.run.c.target_id)
-    found = sorted(map(stored.run_row, conn.execute(stored.RUNS.where(m.run.c.id.in_(newest)))), key=_rank)
+    chosen = stored.RUNS.where(m.run.c.id.in_(newest_published(besides)))
+    found = sorted(map(stored.run_row, conn.execute(chosen)), key=_rank)
     return {run.target: run for run in found}
+
+
+def newest_published(besides: int | None = None) -> sa.Select[tuple[int]]:
+    """Return a query for the ids of each target's newest published run, not counting the run `besides`."""
+    others = PUBLISHED if besides is None else PUBLISHED & (m.run.c.id != besides)
+    return sa.select(sa.func.max(m.run.c.id)).where(others).group_by(m.run.c.target_id)
 
 
 def public_run(conn: Connection) -> RunRow | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 from neuron_ops.coverage_db import models as m
-from neuron_ops.coverage_db.publishing import PUBLISHED
+from neuron_ops.coverage_db.publishing import newest_published
 from neuron_ops.coverage_db.rows import ordered_dtypes
 from neuron_ops.op_tests.records import Evidence, Status
 
@@ -42,14 +42,13 @@ def translations(device: str) -> Mapping[str, Choice]:
 
 def elsewhere(conn: Connection, overload: str, target: str) -> tuple[Elsewhere, ...]:
     """Return what the newest published run of each target but `target` says of an overload, targets by name."""
-    newest = sa.select(sa.func.max(m.run.c.id)).where(PUBLISHED).group_by(m.run.c.target_id).scalar_subquery()
     rows = conn.execute(
         sa.select(m.target.c.name.label("target"), m.run.c.slug, m.software.c.evidence, m.cell.c.dtype, m.cell.c.status)
         .join(m.target, m.target.c.id == m.run.c.target_id)
         .join(m.software, m.software.c.id == m.run.c.software_id)
         .join(m.cell, m.cell.c.run_id == m.run.c.id)
         .join(m.op, m.op.c.id == m.cell.c.op_id)
-        .where(m.run.c.id.in_(newest), m.target.c.name != target, m.op.c.name == overload)
+        .where(m.run.c.id.in_(newest_published()), m.target.c.name != target, m.op.c.name == overload)
     )
     found: dict[tuple[str, str, str], dict[str, Status]] = {}
     for row in rows:

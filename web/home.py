@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flask import Blueprint, jsonify, render_template
-from neuron_ops.coverage_db.numbers import numbers
-from neuron_ops.coverage_db.publishing import public_runs
-from neuron_ops.coverage_db.queries import runs, totals
-from neuron_ops.op_tests.records import Evidence, Status
+from neuron_ops.coverage_db.numbers import cells_by_evidence, numbers
+from neuron_ops.coverage_db.queries import runs
 from neuron_ops.web.pinned import arguments, connection, link, shown_run
 from neuron_ops.web.twins import document, number_json, run_json
 from neuron_ops.web.words import EVIDENCE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from flask import Response
     from neuron_ops.coverage_db.numbers import Number
     from neuron_ops.coverage_db.queries import RunRow
-    from sqlalchemy import Connection
 
 site = Blueprint("home", __name__)
 
 _LATEST = 5
-_UNMEASURED = frozenset({Status.UNTESTED.value, Status.NOT_APPLICABLE.value})
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,22 +69,7 @@ def _content() -> Home:
     listed = runs(conn, limit=_LATEST)
     run = shown_run()
     figures = numbers(conn, run.id) if run else ()
-    return Home(run, figures, cells_by_evidence(conn, figures), listed)
-
-
-def cells_by_evidence(conn: Connection, figures: Iterable[Number]) -> dict[str, int]:
-    """Return how many cells were measured by each kind of evidence, hardware first.
-
-    Hardware is the published number `hardware-cells`; the others count in the published run of each target,
-    and as there without the cells that are untested or not applicable.
-    """
-    hardware = sum(one.n for one in figures if one.id == "hardware-cells")
-    found: Counter[str] = Counter({Evidence.HARDWARE.value: hardware, Evidence.SIMULATED.value: 0})
-    for run in public_runs(conn).values():
-        if run.evidence is not Evidence.HARDWARE:
-            cells = totals(conn, run).cells
-            found[run.evidence.value] += sum(n for letter, n in cells.items() if letter not in _UNMEASURED)
-    return dict(found)
+    return Home(run, figures, cells_by_evidence(conn), listed)
 
 
 def evidence_sentence(cells: Mapping[str, int]) -> str:
