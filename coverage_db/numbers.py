@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection, Row
 
-__all__ = ["Number", "cells_by_evidence", "numbers"]
+__all__ = ["CORE_DTYPES", "Number", "cells_by_evidence", "core_ids", "numbers"]
 
 _NATIVE = (Status.NATIVE,)
 _ON_DEVICE = (Status.NATIVE, Status.TRANSLATED)
 _UNMEASURED = (Status.UNTESTED, Status.NOT_APPLICABLE)
 _DEVICE = "neuron"
-_BOTH = ("float32", "bfloat16")
+CORE_DTYPES = ("float32", "bfloat16")
 _Letters = dict[tuple[int, str], Status]
 
 
@@ -53,8 +53,8 @@ def numbers(conn: Connection, run_id: int | None) -> tuple[Number, ...]:
     in_key = "Overloads of the denominator that reach a backend's key (tiers T1 and T2, D_key)"
     in_hard = "Overloads of the denominator that have no composite kernel (tier T1)"
     return (
-        number("core-native", "Core operators native on the device", core, _BOTH, _NATIVE, in_core),
-        number("core-on-device", "Core operators native or translated", core, _BOTH, _ON_DEVICE, in_core),
+        number("core-native", "Core operators native on the device", core, CORE_DTYPES, _NATIVE, in_core),
+        number("core-on-device", "Core operators native or translated", core, CORE_DTYPES, _ON_DEVICE, in_core),
         number("key-native", "Backend operators native on the device", key, ("float32",), _NATIVE, in_key),
         number("hard-core-native", "Operators with no composite kernel, native", hard, ("float32",), _NATIVE, in_hard),
         _hardware_cells(conn),
@@ -70,10 +70,16 @@ def _evidence(conn: Connection, run_id: int | None) -> Evidence | None:
 def _letters(conn: Connection, run_id: int | None) -> _Letters:
     cells = conn.execute(
         sa.select(m.cell.c.op_id, m.cell.c.dtype, m.cell.c.status).where(
-            m.cell.c.run_id == run_id, m.cell.c.dtype.in_(_BOTH)
+            m.cell.c.run_id == run_id, m.cell.c.dtype.in_(CORE_DTYPES)
         )
     )
     return {(op_id, dtype): Status(status) for op_id, dtype, status in cells}
+
+
+def core_ids(conn: Connection) -> list[int]:
+    """Return the ids of the overloads that core-native counts."""
+    ops = conn.execute(sa.select(m.op.c.id, m.op.c.tags).where(m.op.c.excluded.is_(None)))
+    return [op.id for op in ops if "core" in op.tags]
 
 
 def cells_by_evidence(conn: Connection) -> dict[str, int]:

@@ -9,9 +9,11 @@ import re
 import pytest
 from neuron_ops.cli.main import run as neuron_ops
 from neuron_ops.coverage_db.database import open_database, read, write
+from neuron_ops.coverage_db.numbers import numbers
 from neuron_ops.coverage_db.publishing import public_run, public_runs
 from neuron_ops.coverage_db.queries import run_by_slug
 from neuron_ops.coverage_db.recorder import finalize_run, record_operators, record_results, start_run
+from neuron_ops.coverage_db.trend import core_native
 from neuron_ops.op_tests.records import (
     Build,
     Case,
@@ -178,3 +180,23 @@ def test_method_names_the_limits_in_force(path):
     assert "more than 5% of its cells, and 20 at least" in told
     assert "less than 90% of the cells" in told
     assert "more than 10% of the cells" in told
+
+
+def test_coverage_over_builds_is_the_published_number_of_each_run(path):
+    slugs = [sweep(path, "N" * count + "C" * (200 - count)) for count in (180, 190, 200)]
+    bad = sweep(path, "C" * 200)
+    engine = open_database(str(path))
+    with read(engine) as conn:
+        points = core_native(conn, "sim")
+        assert [point.run.slug for point in points] == slugs
+        for point in points:
+            number = numbers(conn, point.run.id)[0]
+            assert (point.n, point.m) == (number.n, number.m)
+    engine.dispose()
+    with opened(path) as site:
+        told = page(site, "/runs")
+        columns = [a for a in told.of("rect") if "y" in a]
+        assert [a["height"] for a in columns] == ["45.000%", "47.500%", "50.000%"]
+        assert [a["y"] for a in columns] == ["55.000%", "52.500%", "50.000%"]
+        assert "200 of 400 50.0 %" in told.text
+        assert f"{bad}: " not in told.text
