@@ -93,6 +93,12 @@ def letters(conn: Connection, run: RunRow | None) -> Mapping[str, Status]:
     return {name: _of(statuses) for name, statuses in found.items()}
 
 
+def present(conn: Connection) -> frozenset[str]:
+    """Return those overloads of the known models that the database holds, and so has a page of."""
+    wanted = sorted({one for family in families().values() for one in family.overloads(train=True)})
+    return frozenset(conn.execute(sa.select(m.op.c.name).where(m.op.c.name.in_(wanted))).scalars())
+
+
 def _of(statuses: Iterable[Status]) -> Status:
     measured = [status for status in statuses if status not in _SILENT]
     return worst_status(measured) if measured else Status.UNTESTED

@@ -49,7 +49,7 @@ def test_a_report_gets_one_page_for_good_without_what_is_private(site):
     assert "/home" not in everything
     assert "secret" not in everything
     assert strict(get(site, f"{where}.json"))["operators"][0]["overload"] == "aten.gelu.default"
-    assert get(site, f"{where}.csv").startswith("overload,dtypes,count")
+    assert "aten.gelu.default" in get(site, f"{where}.csv")
     assert where in page(site, "/models").links()
 
 

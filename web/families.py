@@ -33,7 +33,7 @@ def listing() -> str:
     return render_template(
         "models.html", run=run, rows=[_row(family, known) for family in demand.families().values()],
         needs=demand.needs(known, train=True), steps=demand.steps(known, train=True), source=told, date=date,
-        kept=shared_reports.newest(conn, _KEPT), dtypes=demand.DTYPES, twin=link("families.twin"),
+        kept=shared_reports.newest(conn, _KEPT), present=demand.present(conn), dtypes=demand.DTYPES, twin=link("families.twin"),
     )  # fmt: skip
 
 
@@ -77,7 +77,7 @@ def page(name: str) -> ResponseReturnValue:
     row = _row(family, known)
     return render_template(
         "model.html", run=run, row=row, calls=calls, source=told, date=date, dtypes=demand.DTYPES,
-        bars={phase: bars(row[phase]) for phase in ("inference", "training")}, verdict=_verdict(row),
+        present=demand.present(connection()), bars={phase: bars(row[phase]) for phase in ("inference", "training")}, verdict=_verdict(row),
         twin=link("families.page", name=f"{wanted}.json"),
     )  # fmt: skip
 
