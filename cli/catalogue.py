@@ -53,9 +53,10 @@ def build(file: Path, slug: str | None, db: str | None) -> None:
 
 def _run(conn: Connection, slug: str | None) -> RunRow:
     from neuron_ops.coverage_db import queries
+    from neuron_ops.coverage_db.publishing import public_run
     from neuron_ops.op_tests.records import BadInput
 
-    run = queries.latest_run(conn) if slug is None else queries.run_by_slug(conn, slug)
+    run = public_run(conn) if slug is None else queries.run_by_slug(conn, slug)
     if run is None or run.state != "done":
         asked = f"run {slug!r}" if slug else "run"
         raise BadInput(f"there is no done {asked} in the database; expected one; list them with `neuron-ops runs`")

@@ -18,7 +18,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "bank": ("neuron_ops.cli.bank:bank", "Build the sample bank that sweeps read."),
     "sweep": ("neuron_ops.cli.sweep:sweep", "Run cases on a target and store the results."),
     "worker": ("neuron_ops.cli.worker:worker", "Take batches of runs from a broker and run them."),
-    "runs": ("neuron_ops.cli.runs:runs", "List the stored runs with their counts; cancel, prune."),
+    "runs": ("neuron_ops.cli.runs:runs", "List the stored runs with their counts; cancel, release, prune."),
     "diff": ("neuron_ops.cli.diff:diff", "Say what one run did otherwise than another."),
     "gate": ("neuron_ops.cli.gate:gate", "Judge a run by its baseline."),
     "bisect": ("neuron_ops.cli.bisect:bisect", "Say which build broke a case."),

@@ -1,4 +1,4 @@
-"""`neuron-ops runs`: list the stored runs with their counts, show one, cancel one, drop the results of old ones."""
+"""`neuron-ops runs`: list the stored runs with their counts, show, cancel or publish one, drop the results of old ones."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from neuron_ops.coverage_db import environments, queries
-from neuron_ops.coverage_db.database import open_database, read
+from neuron_ops.coverage_db.database import open_database, read, write
 from neuron_ops.coverage_db.retention import prune_results
 from neuron_ops.coverage_db.settings import load_settings
 from neuron_ops.op_tests.records import STATUS_ORDER, BadInput
@@ -89,6 +89,23 @@ def prune(keep: int, database: str | None) -> int:
 
 
 @runs.command()
+@click.argument("run")
+@_DB
+def release(run: str, database: str | None) -> int:
+    """Publish a quarantined run: the site's numbers may come from it then."""
+    from neuron_ops.coverage_db import publishing
+
+    engine = open_database(load_settings(database).database_url, create=False)
+    try:
+        with write(engine) as conn:
+            publishing.release(conn, environments.named(conn, run))
+    finally:
+        engine.dispose()
+    click.echo(f"run {run} is published")
+    return 0
+
+
+@runs.command()
 @click.argument("run", default="latest")
 @click.option("--freeze", is_flag=True, help="Print its packages alone, as `pip install --requirement` takes them.")
 @_DB
@@ -136,14 +153,22 @@ def device_tests(run: str, database: str | None) -> int:
 
 def _json(run: RunRow) -> dict[str, Any]:
     """Return a run as JSON values; times are ISO 8601 in UTC. The database's row number stays inside."""
-    times = {"started": run.started.isoformat(), "finished": run.finished.isoformat() if run.finished else None}
+    times = {
+        name: when.isoformat() if (when := getattr(run, name)) else None for name in ("started", "finished", "released")
+    }
     return {key: value for key, value in asdict(run).items() if key != "id"} | times
 
 
 def _line(run: RunRow) -> tuple[str, ...]:
     counts = " ".join(f"{s.value}:{run.counts[s.value]}" for s in STATUS_ORDER if s.value in run.counts)
     started = f"{run.started:%Y-%m-%d %H:%M}"
-    return run.slug, run.target, run.evidence.value, run.state, started, str(run.planned), counts
+    return run.slug, run.target, run.evidence.value, _state(run), started, str(run.planned), counts
+
+
+def _state(run: RunRow) -> str:
+    if run.quarantine is None:
+        return run.state
+    return f"{run.state}, {'released' if run.published else 'quarantined'}"
 
 
 def _table(lines: Sequence[Sequence[str]]) -> str:
@@ -174,6 +199,7 @@ def _account_lines(account: Account) -> list[str]:
     run, environment = account.setting.run, account.setting.environment
     lines = [
         f"run {run.slug} on {run.target} ({run.evidence.value}), {run.state}, {run.planned} cases, seed {run.seed}",
+        *([f"  {_state(run).partition(', ')[2]}: {run.quarantine}"] if run.quarantine else []),
         f"  cases     {run.selection}",
         f"  build     {_pairs(run.versions)}",
     ]

@@ -27,7 +27,7 @@ SHIPPED = "data/catalogue.json.gz"
 _TARGETS = ("neuron", "sim")
 """Whose runs speak of the device, the better evidence first."""
 _RUNS = 5
-"""How many done runs of each are asked, the newest first: a run of a few cases must not hide a whole one."""
+"""How many published runs of each are asked, the newest first: a run of a few cases must not hide a whole one."""
 
 
 def stored_results(db: str | None, overloads: Collection[str]) -> list[Catalogue]:
@@ -56,7 +56,7 @@ def _local(db: str | None, overloads: Collection[str]) -> Iterator[Catalogue]:
     engine = open_database(url, create=False)
     with engine.connect() as conn:
         for target in _TARGETS:
-            done = [run for run in queries.runs(conn, target=target) if run.state == "done"]
+            done = [run for run in queries.runs(conn, target=target) if run.published]
             for run in done[:_RUNS]:
                 yield collect(source_of(run), stored_cases(conn, run, overloads))
     engine.dispose()

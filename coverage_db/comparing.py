@@ -124,7 +124,10 @@ def compare(conn: Connection, before: RunRow, after: RunRow) -> Comparison:
 
 
 def regressions(conn: Connection, *, steps: int = 10) -> tuple[Regression, ...]:
-    """Return what got worse in the newest `steps` steps of each stream, newest step first, most cells first."""
+    """Return what got worse in the newest `steps` steps of each stream, newest step first, most cells first.
+
+    A step to a quarantined run is left out.
+    """
     old, new = m.span.alias("old"), m.span.alias("new")
     before, after = m.run.alias("before"), m.run.alias("after")
     newest = sa.select(sa.func.max(m.run.c.seq)).where(m.run.c.stream_id == new.c.stream_id).scalar_subquery()
@@ -144,6 +147,7 @@ def regressions(conn: Connection, *, steps: int = 10) -> tuple[Regression, ...]:
         .join(m.op, m.op.c.id == m.case_.c.op_id)
         .outerjoin(m.error_signature, m.error_signature.c.id == new.c.signature_id)
         .where(new.c.first_seq > 1, new.c.first_seq > newest - steps)
+        .where(after.c.quarantine.is_(None) | after.c.released.is_not(None))
         .limit(_MOST_GROUPS_OF)
     )  # fmt: skip
     groups: dict[tuple[Any, ...], list[Any]] = {}

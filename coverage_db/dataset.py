@@ -18,12 +18,13 @@ _COLUMNS = [column for column in m.run.c if not isinstance(column.type, sa.JSON)
 
 
 def dataset_id(conn: Connection) -> str:
-    """Return 16 hex digits that change whenever a run is added, ends, is pruned or is judged anew.
+    """Return 16 hex digits that change whenever a run is added, ends, is pruned or is judged anew, or a report is stored.
 
     While a run is going on its results come in unannounced: then the id also changes every minute.
     """
     overloads = sa.select(sa.func.count()).select_from(m.op).scalar_subquery()
-    rows = conn.execute(sa.select(*_COLUMNS, overloads).order_by(m.run.c.id)).all()
+    reports = sa.select(sa.func.count()).select_from(m.report).scalar_subquery()
+    rows = conn.execute(sa.select(*_COLUMNS, overloads, reports).order_by(m.run.c.id)).all()
     live = int(time.time() / _LIVE_SECONDS) if any(row.state == "running" for row in rows) else None
     told = repr(([tuple(row) for row in rows], live))
     return hashlib.sha256(told.encode()).hexdigest()[:16]

@@ -127,6 +127,8 @@ run = Table(
     Column("n_recorded", sa.Integer),
     Column("pruned", UtcTime),
     Column("environment_id", sa.Integer, ForeignKey("environment.id")),
+    Column("quarantine", sa.Text),
+    Column("released", UtcTime),
     Index(None, "target_id", "id"),
     Index(None, "stream_id", "seq", unique=True),
 )  # fmt: skip
@@ -134,7 +136,7 @@ run = Table(
 
 `seq` numbers the done runs of a stream in the order in which they became done. `learned_from` is the run whose times set
 estimates and deadlines. `options` is what a worker on any machine needs to run the cases. `pruned` says when the results
-were dropped; cells and spans stay.
+were dropped; cells and spans stay. `quarantine` is why a done run changes no public number, unless it was `released`.
 """
 
 run_batch = Table(
@@ -269,3 +271,11 @@ rerun = Table(
     sqlite_with_rowid=False,
 )  # fmt: skip
 """A case of a run that a gate ran again alone: how often it had which letter, and whether always that of the run."""
+
+report = Table(
+    "report", metadata,
+    Column("hash", sa.Text, primary_key=True),
+    Column("stored", UtcTime, nullable=False),
+    Column("content", _JSON, nullable=False),
+)  # fmt: skip
+"""A report of `neuron-ops check` that somebody gave to the site, under the SHA-256 of its content."""

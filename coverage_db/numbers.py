@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 from neuron_ops.coverage_db import models as m
+from neuron_ops.coverage_db.publishing import newest_published
 from neuron_ops.coverage_db.rows import Number
 from neuron_ops.op_tests.records import Evidence, Status
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Sequence
 
     from sqlalchemy import Connection, Row
 
-__all__ = ["Number", "numbers"]
+__all__ = ["CORE_DTYPES", "Number", "cells_by_evidence", "core_ids", "numbers"]
 
 _NATIVE = (Status.NATIVE,)
 _ON_DEVICE = (Status.NATIVE, Status.TRANSLATED)
 _UNMEASURED = (Status.UNTESTED, Status.NOT_APPLICABLE)
-_BOTH = ("float32", "bfloat16")
+_DEVICE = "neuron"
+CORE_DTYPES = ("float32", "bfloat16")
 _Letters = dict[tuple[int, str], Status]
 
 
@@ -50,8 +53,8 @@ def numbers(conn: Connection, run_id: int | None) -> tuple[Number, ...]:
     in_key = "Overloads of the denominator that reach a backend's key (tiers T1 and T2, D_key)"
     in_hard = "Overloads of the denominator that have no composite kernel (tier T1)"
     return (
-        number("core-native", "Core operators native on the device", core, _BOTH, _NATIVE, in_core),
-        number("core-on-device", "Core operators native or translated", core, _BOTH, _ON_DEVICE, in_core),
+        number("core-native", "Core operators native on the device", core, CORE_DTYPES, _NATIVE, in_core),
+        number("core-on-device", "Core operators native or translated", core, CORE_DTYPES, _ON_DEVICE, in_core),
         number("key-native", "Backend operators native on the device", key, ("float32",), _NATIVE, in_key),
         number("hard-core-native", "Operators with no composite kernel, native", hard, ("float32",), _NATIVE, in_hard),
         _hardware_cells(conn),
@@ -67,38 +70,50 @@ def _evidence(conn: Connection, run_id: int | None) -> Evidence | None:
 def _letters(conn: Connection, run_id: int | None) -> _Letters:
     cells = conn.execute(
         sa.select(m.cell.c.op_id, m.cell.c.dtype, m.cell.c.status).where(
-            m.cell.c.run_id == run_id, m.cell.c.dtype.in_(_BOTH)
+            m.cell.c.run_id == run_id, m.cell.c.dtype.in_(CORE_DTYPES)
         )
     )
     return {(op_id, dtype): Status(status) for op_id, dtype, status in cells}
 
 
+def core_ids(conn: Connection) -> list[int]:
+    """Return the ids of the overloads that core-native counts."""
+    ops = conn.execute(sa.select(m.op.c.id, m.op.c.tags).where(m.op.c.excluded.is_(None)))
+    return [op.id for op in ops if "core" in op.tags]
+
+
+def cells_by_evidence(conn: Connection) -> dict[str, int]:
+    """Return how many cells the published runs measured by each kind of evidence, hardware first.
+
+    Those measured on hardware are n of `hardware-cells`: another device's hardware is not Trainium.
+    """
+    found: Counter[str] = Counter({Evidence.HARDWARE.value: 0, Evidence.SIMULATED.value: 0})
+    for row in _published_cells(conn):
+        if Status(row.status) not in _UNMEASURED and (row.evidence != Evidence.HARDWARE or row.name == _DEVICE):
+            found[row.evidence] += row.n
+    return dict(found)
+
+
 def _hardware_cells(conn: Connection) -> Number:
-    """Return how many cells were measured on Trainium hardware, of all cells in each target's latest run."""
-    latest = _latest_runs(conn)
-    counted = conn.execute(
-        sa.select(m.cell.c.run_id, m.cell.c.status, sa.func.count())
-        .where(m.cell.c.run_id.in_([run.id for run in latest.values()]))
-        .group_by(m.cell.c.run_id, m.cell.c.status)
-    ).all()
-    neuron = latest.get("neuron")
-    hardware = neuron.id if neuron is not None and neuron.evidence == Evidence.HARDWARE else None
-    measured = sum(n for run_id, status, n in counted if run_id == hardware and Status(status) not in _UNMEASURED)
-    total = sum(n for _, _, n in counted)
+    """Return how many cells were measured on Trainium hardware, of all cells in each target's published run."""
+    counted = _published_cells(conn)
+    device = [row for row in counted if row.name == _DEVICE and row.evidence == Evidence.HARDWARE]
+    measured = sum(row.n for row in device if Status(row.status) not in _UNMEASURED)
+    total = sum(row.n for row in counted)
     definition = (
-        "Cells (overload × dtype) of the latest run of each target. n counts those of target neuron that were measured "
+        "Cells (overload × dtype) of the published run of each target. n counts those of target neuron that were measured "
         "on Trainium hardware; untested ones and those that the CPU reference refuses count in m only."
     )
     return Number("hardware-cells", "Cells measured on hardware", measured, total, definition, Evidence.HARDWARE)
 
 
-def _latest_runs(conn: Connection) -> Mapping[str, Row[*tuple[Any, ...]]]:
-    """Return target → its newest run, done ones before others (as `queries.latest_run` does)."""
-    done_last = sa.case((m.run.c.state == "done", 1), else_=0)
-    query = (
-        sa.select(m.run.c.id, m.target.c.name, m.software.c.evidence)
+def _published_cells(conn: Connection) -> Sequence[Row[*tuple[Any, ...]]]:
+    """Return the published run of each target as rows (name, evidence, status, n)."""
+    return conn.execute(
+        sa.select(m.target.c.name, m.software.c.evidence, m.cell.c.status, sa.func.count().label("n"))
+        .join(m.run, m.run.c.id == m.cell.c.run_id)
         .join(m.target, m.target.c.id == m.run.c.target_id)
         .join(m.software, m.software.c.id == m.run.c.software_id)
-        .order_by(done_last, m.run.c.id)
-    )
-    return {row.name: row for row in conn.execute(query)}
+        .where(m.cell.c.run_id.in_(newest_published()))
+        .group_by(m.target.c.name, m.software.c.evidence, m.cell.c.status)
+    ).all()

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 from neuron_ops.coverage_db import models as m
-from neuron_ops.coverage_db.queries import every_overload, latest_run
+from neuron_ops.coverage_db.publishing import public_run
+from neuron_ops.coverage_db.queries import every_overload
 from neuron_ops.coverage_db.spelling import aliases
 
 if TYPE_CHECKING:
@@ -14,8 +15,8 @@ if TYPE_CHECKING:
 
 
 def packed(conn: Connection) -> dict[str, Any]:
-    """Return the latest run's slug and dtypes, every overload with a letter a dtype (null: untested), and the aliases."""
-    run = latest_run(conn)
+    """Return the published run's slug and dtypes, every overload with a letter a dtype (null: untested), and the aliases."""
+    run = public_run(conn)
     letters: dict[str, dict[str, str]] = {}
     if run is not None:
         query = sa.select(m.op.c.name, m.cell.c.dtype, m.cell.c.status).join(m.op, m.op.c.id == m.cell.c.op_id)

@@ -18,6 +18,7 @@ from neuron_ops.coverage_db import bulk, history, spans
 from neuron_ops.coverage_db import models as m
 from neuron_ops.coverage_db.batches import cut
 from neuron_ops.coverage_db.cells import derive_cells
+from neuron_ops.coverage_db.publishing import withhold
 from neuron_ops.coverage_db.rows import RunStart, Totals, ordered_dtypes
 from neuron_ops.op_tests.records import BadInput
 
@@ -119,7 +120,7 @@ def finalize_run(conn: Connection, run_id: int) -> Totals:
     """Derive the cells and counts of a run, close it and return them.
 
     The run is done, or failed when a planned case has no result; one that was cancelled stays so. A done run becomes the
-    next of its stream. Raises BadInput where there is no such run, or where its results were dropped.
+    next of its stream, and is quarantined where it may not change a public number. Raises BadInput where there is no such run, or where its results were dropped.
     """
     # The lock makes a second finalizer wait, on PostgreSQL; on SQLite the writer's BEGIN IMMEDIATE did.
     run = conn.execute(sa.select(m.run).where(m.run.c.id == run_id).with_for_update()).first()
@@ -144,6 +145,7 @@ def finalize_run(conn: Connection, run_id: int) -> Totals:
     )  # fmt: skip
     if state == "done":
         spans.fold(conn, run_id)
+        withhold(conn, run_id)
     statuses = Counter(cell["status"] for cell in cells)
     return Totals(
         run.n_planned, recorded, run.n_planned - recorded, dict(sorted(counts.items())), dict(sorted(statuses.items()))

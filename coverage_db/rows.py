@@ -49,7 +49,8 @@ class Totals:
 class RunRow:
     """A stored run. `state` is running, done, failed or cancelled; times are UTC; `denominators` is `Denominators.to_json()`.
 
-    `recorded` counts the results of a run that has ended.
+    `recorded` counts the results of a run that has ended. `quarantine` says why a done run changes no public number; it
+    does after all once it was `released`.
     """
 
     id: int
@@ -67,6 +68,13 @@ class RunRow:
     selection: str
     dtypes: tuple[str, ...]
     recorded: int | None = None
+    quarantine: str | None = None
+    released: datetime | None = None
+
+    @property
+    def published(self) -> bool:
+        """Return whether public numbers may come from this run."""
+        return self.state == "done" and (self.quarantine is None or self.released is not None)
 
 
 @dataclass(frozen=True, slots=True)

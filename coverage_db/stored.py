@@ -42,6 +42,7 @@ def run_row(row: Row[*tuple[Any, ...]]) -> RunRow:
         state=row.state, started=row.started, finished=row.finished, seed=row.seed, planned=row.n_planned,
         counts=row.counts, denominators=row.denominators, selection=row.selection, dtypes=tuple(row.dtypes),
         recorded=row.n_recorded if row.state != "running" else None,
+        quarantine=row.quarantine, released=row.released,
     )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 from neuron_ops.coverage_db import models as m
+from neuron_ops.coverage_db.publishing import newest_published
 from neuron_ops.coverage_db.rows import ordered_dtypes
 from neuron_ops.op_tests.records import Evidence, Status
 
@@ -26,7 +27,7 @@ DEVICES = tuple(TABLES)
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
-    """What the newest done run of another target says of an operator, dtypes in column order."""
+    """What the newest published run of another target says of an operator, dtypes in column order."""
 
     target: str
     slug: str
@@ -40,17 +41,14 @@ def translations(device: str) -> Mapping[str, Choice]:
 
 
 def elsewhere(conn: Connection, overload: str, target: str) -> tuple[Elsewhere, ...]:
-    """Return what the newest done run of each target but `target` says of an overload, targets by name."""
-    newest = (
-        sa.select(sa.func.max(m.run.c.id)).where(m.run.c.state == "done").group_by(m.run.c.target_id).scalar_subquery()
-    )
+    """Return what the newest published run of each target but `target` says of an overload, targets by name."""
     rows = conn.execute(
         sa.select(m.target.c.name.label("target"), m.run.c.slug, m.software.c.evidence, m.cell.c.dtype, m.cell.c.status)
         .join(m.target, m.target.c.id == m.run.c.target_id)
         .join(m.software, m.software.c.id == m.run.c.software_id)
         .join(m.cell, m.cell.c.run_id == m.run.c.id)
         .join(m.op, m.op.c.id == m.cell.c.op_id)
-        .where(m.run.c.id.in_(newest), m.target.c.name != target, m.op.c.name == overload)
+        .where(m.run.c.id.in_(newest_published()), m.target.c.name != target, m.op.c.name == overload)
     )
     found: dict[tuple[str, str, str], dict[str, Status]] = {}
     for row in rows:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from alembic.config import Config
     from sqlalchemy import Connection
 
-REVISIONS = ("0001", "0002", "0003", "0004")
+REVISIONS = ("0001", "0002", "0003", "0004", "0005")
 """All revisions, oldest first. Written out here so that opening a current database need not import Alembic (0.2 s)."""
 HEAD = REVISIONS[-1]
 TABLE = "alembic_version"

@@ -2,76 +2,27 @@
 
 from __future__ import annotations
 
-import os
-import threading
-from contextlib import contextmanager
-from pathlib import Path
+import json
 
 import pytest
 
 pytest.importorskip("flask")
 pytest.importorskip("playwright.sync_api")
+pytest.importorskip("axe_playwright_python")
 
-from neuron_ops.web import create_app
-from playwright.sync_api import sync_playwright
-from site_database import LETTERS, fill
-from werkzeug.serving import make_server
+import site_browser
+from axe_playwright_python.sync_playwright import Axe
+from shared_report import report
+from site_browser import tab
+from site_database import LETTERS
 
-CHROMIUM = Path(os.environ.get("CHROMIUM", "/usr/bin/chromium"))
-ARGUMENTS = [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
-]  # fmt: skip
+address, chromium = site_browser.address, site_browser.chromium  # fixtures
 PAGES = (
     "/", "/ops", "/op/aten.add.Tensor", "/op/add", "/search?q=soft", "/runs", "/statuses", "/numbers", "/browse",
     "/ops/all", "/ops/core", "/family/pointwise", "/status/wrong", "/dtype/bfloat16", "/op/aten.add.Tensor/bfloat16",
     "/regressions", "/errors", "/translators", "/disagreements",
+    "/models", "/model/bert_base", "/check", "/methodology", "/data", "/status",
 )  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def address(tmp_path_factory):
-    path = tmp_path_factory.mktemp("browser") / "x.sqlite"
-    fill(path)
-    app = create_app(str(path))
-    server = make_server("127.0.0.1", 0, app, threaded=True)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
-    app.extensions["neuron_ops_engine"].dispose()
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    if not CHROMIUM.exists():
-        reason = f"there is no Chromium at {CHROMIUM}; install it or name one with CHROMIUM"
-        if os.environ.get("CI") == "true":
-            pytest.fail(reason)
-        pytest.skip(reason)
-    with sync_playwright() as running:
-        browser = running.chromium.launch(executable_path=str(CHROMIUM), args=ARGUMENTS)
-        yield browser
-        browser.close()
-
-
-@contextmanager
-def tab(chromium, address, *, width=1280, **options):
-    """Open a tab with scripts off; at its end no complaint may be on the console and no request may have left."""
-    context = chromium.new_context(java_script_enabled=False, viewport={"width": width, "height": 800}, **options)
-    opened, complaints, requests = context.new_page(), [], []
-    opened.on("console", lambda message: complaints.append(message.text))
-    opened.on("pageerror", lambda error: complaints.append(str(error)))
-    # a click may leave a page before its icon has come: the browser drops that request, which is nobody's fault
-    opened.on("requestfailed", lambda r: complaints.append(r.url) if r.failure != "net::ERR_ABORTED" else None)
-    context.on("request", lambda request: requests.append(request.url))
-    yield opened
-    context.close()
-    assert complaints == []
-    assert requests
-    assert [url for url in requests if not url.startswith(f"{address}/")] == []
 
 
 @pytest.mark.parametrize("where", PAGES)
@@ -158,3 +109,70 @@ def test_forced_colours_keep_letters_and_borders(chromium, address):
     with tab(chromium, address, forced_colors="active") as opened:
         opened.goto(f"{address}/ops?tag=core")
         assert opened.locator("a[aria-label][href='/op/aten.add.Tensor#bfloat16']").inner_text().startswith("W")
+
+
+def every_kind(opened, address):
+    """Return the address of a page of every kind, those of things that got their names here among them."""
+    opened.goto(f"{address}/regressions")
+    diff = opened.locator("main h2 a").first.get_attribute("href")
+    opened.goto(f"{address}/errors")
+    message = opened.locator("main tbody th a").first.get_attribute("href")
+    opened.goto(f"{address}/runs")
+    run = opened.locator("main tbody th a").first.get_attribute("href")
+    opened.goto(f"{address}/check")
+    opened.get_by_label("The report, as JSON").fill(json.dumps(report()))
+    opened.get_by_role("button", name="Keep it").click()
+    kept = opened.url.removeprefix(address)
+    return (*PAGES, diff, message, run, kept, f"/ops?run={run.rpartition('/')[2]}")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_page_has_a_serious_finding_of_axe(chromium, address, scheme):
+    found = []
+    with tab(chromium, address, scripts=True, color_scheme=scheme) as opened:
+        for where in every_kind(opened, address):
+            opened.goto(address + where)
+            told = Axe().run(opened, options={"resultTypes": ["violations"]}).response["violations"]
+            found += [
+                (where, one["id"], one["nodes"][0]["html"][:120])
+                for one in told
+                if one["impact"] in {"serious", "critical"}
+            ]
+    assert found == []
+
+
+def test_axe_finds_a_planted_fault(chromium, address):
+    with tab(chromium, address, scripts=True) as opened:
+        opened.goto(f"{address}/check")
+        opened.evaluate("document.querySelector('main label').remove()")
+        told = Axe().run(opened).response["violations"]
+        assert "label" in {one["id"] for one in told if one["impact"] in {"serious", "critical"}}
+
+
+@pytest.mark.parametrize("where", ["/", "/ops", "/models"])
+def test_forced_colours_keep_every_word(chromium, address, where):
+    with tab(chromium, address) as plain, tab(chromium, address, forced_colors="active") as forced:
+        plain.goto(address + where)
+        forced.goto(address + where)
+        assert forced.locator("main").inner_text() == plain.locator("main").inner_text()
+
+
+def test_print_leaves_out_what_paper_cannot_do(chromium, address):
+    with tab(chromium, address) as opened:
+        opened.goto(f"{address}/ops/all")
+        opened.emulate_media(media="print")
+        assert not opened.locator("header form").is_visible()
+        assert not opened.locator("header nav").is_visible()
+        box = opened.locator(".box.grid").first
+        assert opened.locator("main tbody tr").last.is_visible()
+        assert box.evaluate("box => box.scrollHeight <= box.clientHeight + 1"), "nothing is cut off"
+
+
+def test_a_report_is_kept_without_scripts(chromium, address):
+    with tab(chromium, address) as opened:
+        opened.goto(f"{address}/models")
+        opened.get_by_role("link", name="keep its report").click()
+        opened.get_by_label("The report, as JSON").fill(json.dumps(report(model="Mine")))
+        opened.get_by_role("button", name="Keep it").click()
+        assert opened.get_by_role("heading", name="Mine").is_visible()
+        assert len(opened.url) == len(f"{address}/check/") + 64

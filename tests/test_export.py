@@ -16,9 +16,9 @@ from neuron_ops.cli.main import run as command
 from neuron_ops.coverage_db.database import open_database, write
 from neuron_ops.coverage_db.recorder import finalize_run, record_results, start_run
 from neuron_ops.op_tests.records import Build, Case, Denominators, Evidence, Outcome, Part, Result, Route
+from site_browser import chromium  # noqa: F401 - a fixture
 from site_database import LETTERS, OPERATORS, fill, record_out_form
 from site_reading import Page, get, opened, strict
-from test_browser import chromium  # noqa: F401 - a fixture
 
 
 @pytest.fixture(scope="module")

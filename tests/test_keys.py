@@ -11,7 +11,7 @@ pytest.importorskip("flask")
 pytest.importorskip("playwright.sync_api")
 
 from neuron_ops.web import words
-from test_browser import address, chromium  # noqa: F401 - fixtures
+from site_browser import address, chromium  # noqa: F401 - fixtures
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from flask import current_app
+from neuron_ops.coverage_db.demand import families
 from neuron_ops.coverage_db.queries import every_overload, runs
 from neuron_ops.web.words import STATUSES
 
@@ -41,5 +42,6 @@ def _named(conn: Connection) -> dict[str, Iterable[str]]:
         "/family/": sorted({op.family for op in overloads}),
         "/tag/": sorted({tag for op in overloads for tag in op.tags}),
         "/status/": [word.anchor for word in STATUSES.values()],
+        "/model/": list(families()),
         "/op/": [op.name for op in overloads],
     }

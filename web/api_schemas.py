@@ -70,6 +70,10 @@ class Run(BaseModel):
     evidence_definition: str
     versions: dict[str, str]
     state: str = Field(description="running, done, failed or cancelled.")
+    published: bool = Field(description="Whether public numbers may come from this run.")
+    quarantine: str | None = Field(
+        description="Why a done run changes no public number; it may have been released since."
+    )
     started: str = Field(description="ISO 8601, UTC.")
     finished: str | None
     seed: int

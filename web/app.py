@@ -14,7 +14,10 @@ from neuron_ops.web import (
     api,
     badges,
     cases,
+    checks,
     comparisons,
+    datasets,
+    families,
     feeds,
     figures,
     finder,
@@ -43,7 +46,7 @@ if TYPE_CHECKING:
 
 _BLUEPRINTS = (
     home.site, matrix.site, grids.site, overloads.site, cases.site, finder.site, runs.site, comparisons.site,
-    messages.site, translations.site, texts.site, health.site, metrics.site, badges.site, feeds.site, api.site,
+    messages.site, translations.site, texts.site, families.site, datasets.site, health.site, metrics.site, badges.site, feeds.site, api.site,
 )  # fmt: skip
 
 # No frame, no third party, and no script but our file for keys: every page is whole without it.
@@ -64,7 +67,8 @@ _UNCACHED = frozenset({"health.check", "metrics.page"})
 def create_app(database_url: str | None = None, config: Mapping[str, Any] | None = None) -> APIFlask:
     """Return the site over a database, by default the one of the settings.
 
-    `config` overrides Flask's configuration; so do variables such as NEURON_OPS_SITE_PROXIES=1, the number of proxies in
+    `config` overrides Flask's configuration; so do variables such as NEURON_OPS_SITE_CHECK_FORM=false, which takes no
+    reports of `check`, NEURON_OPS_SITE_PROXIES=1, the number of proxies in
     front whose X-Forwarded headers are believed, and NEURON_OPS_SITE_TRUSTED_HOSTS='["ops.example.org"]'. Raises BadInput when the database cannot be used.
     """
     # No page of docs: what renders them would come from elsewhere. Errors are ours, the same for page and API.
@@ -73,12 +77,15 @@ def create_app(database_url: str | None = None, config: Mapping[str, Any] | None
     )
     api.describe(app)
     app.config.from_mapping(SEND_FILE_MAX_AGE_DEFAULT=3600, STATIC_SITE=False, PROXIES=0)
+    app.config.from_mapping(CHECK_FORM=True, CHECK_RATE="10 per minute")
     app.config.from_prefixed_env("NEURON_OPS_SITE")
     app.json.sort_keys = False  # type: ignore[attr-defined]  # an attribute of the default provider
     app.config.from_mapping(config or {})
     app.extensions["neuron_ops_engine"] = open_database(load_settings(database_url).database_url)
     for blueprint in _BLUEPRINTS:
         app.register_blueprint(blueprint)
+    if app.config["CHECK_FORM"] and not app.config["STATIC_SITE"]:
+        checks.switch_on(app)
     app.jinja_env.trim_blocks = True
     app.jinja_env.filters.update(figures.FILTERS)
     if hops := app.config["PROXIES"]:  # believed only if there is one: anybody can send these headers
@@ -117,6 +124,7 @@ def _page_context() -> dict[str, Any]:
         "pinned": pinned.pinned_run(),
         "unpinned": pinned.unpinned_address(),
         "version": site_version(),
+        "takes_reports": checks.offered(),
         "static_site": current_app.config["STATIC_SITE"],
     }
 

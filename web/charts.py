@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from neuron_ops.coverage_db.nights import Night
+    from neuron_ops.coverage_db.trend import Point
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,29 @@ class Strip:
 
     runs: tuple[str, ...]
     rows: tuple[StripRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One run of a chart of columns: lengths for SVG in percent, `y` from above."""
+
+    x: str
+    y: str
+    width: str
+    height: str
+    title: str
+
+
+def columns(points: Iterable[Point]) -> list[Column]:
+    """Return the columns of coverage over builds, oldest first; a full column is all of m."""
+    found = list(points)
+    return [
+        Column(
+            share(at * 10 + 1, len(found) * 10), share(one.m - one.n, one.m), share(8, len(found) * 10),
+            share(one.n, one.m), f"{one.run.slug}: {one.n:,} of {one.m:,}",
+        )
+        for at, one in enumerate(found)
+    ]  # fmt: skip
 
 
 _LONGEST = 60

@@ -74,7 +74,7 @@ def got_worse(change: Change) -> bool:
 def _entries(word: str, wanted: Callable[[Change], bool]) -> Iterator[Entry]:
     conn = connection()
     by_id = {run.id: run for run in runs(conn, limit=_RUNS * 2)}
-    done = [run for run in by_id.values() if run.state == "done" and run.finished][:_RUNS]
+    done = [run for run in by_id.values() if run.published and run.finished][:_RUNS]
     for run in done:
         pair = nights.neighbours(conn, run.id)
         if pair is None:

@@ -15,8 +15,8 @@ from neuron_ops.web.pinned import connection
 if TYPE_CHECKING:
     from flask.typing import ResponseReturnValue
 
-# What is not made of the data: files, the probe, and the counters of this process.
-_OTHER = frozenset({"static", "health.check", "metrics.page", None})
+# What is not made of the data alone: files, the probe, the counters of this process, and how old the data is.
+_OTHER = frozenset({"static", "health.check", "metrics.page", "datasets.status", "datasets.status_twin", None})
 
 
 @cache

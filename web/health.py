@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from flask import Blueprint, Response, jsonify, render_template, url_for
-from neuron_ops.coverage_db.queries import latest_run
+from neuron_ops.coverage_db.publishing import public_run
 from neuron_ops.web.addresses import page_addresses
 from neuron_ops.web.pinned import arguments, connection
 from sqlalchemy.exc import SQLAlchemyError
@@ -30,10 +30,10 @@ Sitemap: {sitemap}
 
 @site.get("/healthz")
 def check() -> ResponseReturnValue:
-    """Return whether the database answers: 200 with the latest run's slug, or 503."""
+    """Return whether the database answers: 200 with the published run's slug, or 503."""
     arguments()
     try:
-        run = latest_run(connection())
+        run = public_run(connection())
     except SQLAlchemyError as error:
         return jsonify(ok=False, error=type(error).__name__), 503
     return jsonify(ok=True, latest_run=run.slug if run else None)

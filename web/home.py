@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flask import Blueprint, jsonify, render_template
-from neuron_ops.coverage_db.numbers import numbers
-from neuron_ops.coverage_db.queries import runs, totals
-from neuron_ops.op_tests.records import Evidence, Status
-from neuron_ops.web.pinned import arguments, connection, link, pinned_run, shown_run
+from neuron_ops.coverage_db.numbers import cells_by_evidence, numbers
+from neuron_ops.coverage_db.queries import runs
+from neuron_ops.web.pinned import arguments, connection, link, shown_run
 from neuron_ops.web.twins import document, number_json, run_json
 from neuron_ops.web.words import EVIDENCE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from flask import Response
     from neuron_ops.coverage_db.numbers import Number
     from neuron_ops.coverage_db.queries import RunRow
-    from sqlalchemy import Connection
 
 site = Blueprint("home", __name__)
 
 _LATEST = 5
-_UNMEASURED = frozenset({Status.UNTESTED.value, Status.NOT_APPLICABLE.value})
 
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """What the first page shows; `run` is None in an empty database."""
+    """What the first page shows; `run` is None where none is published."""
 
     run: RunRow | None
     figures: tuple[Number, ...]
@@ -70,29 +66,10 @@ def twin() -> Response:
 def _content() -> Home:
     arguments()
     conn = connection()
-    listed = runs(conn)
-    # The list holds the latest run already, unless none of it is done.
-    run = pinned_run() or next((one for one in listed if one.state == "done"), None) or shown_run()
+    listed = runs(conn, limit=_LATEST)
+    run = shown_run()
     figures = numbers(conn, run.id) if run else ()
-    return Home(run, figures, cells_by_evidence(conn, figures, listed), listed[:_LATEST])
-
-
-def cells_by_evidence(conn: Connection, figures: Iterable[Number], listed: Iterable[RunRow]) -> dict[str, int]:
-    """Return how many cells were measured by each kind of evidence, hardware first.
-
-    Hardware is the published number `hardware-cells`; the others count in the newest of the `listed` runs of each
-    target, done ones first, and as there without the cells that are untested or not applicable.
-    """
-    hardware = sum(one.n for one in figures if one.id == "hardware-cells")
-    found: Counter[str] = Counter({Evidence.HARDWARE.value: hardware, Evidence.SIMULATED.value: 0})
-    newest: dict[str, RunRow] = {}
-    for run in sorted(listed, key=lambda run: run.state != "done"):  # stable: still newest first
-        newest.setdefault(run.target, run)
-    for run in newest.values():
-        if run.evidence is not Evidence.HARDWARE:
-            cells = totals(conn, run).cells
-            found[run.evidence.value] += sum(n for letter, n in cells.items() if letter not in _UNMEASURED)
-    return dict(found)
+    return Home(run, figures, cells_by_evidence(conn), listed)
 
 
 def evidence_sentence(cells: Mapping[str, int]) -> str:

@@ -8,7 +8,8 @@ from urllib.parse import urlencode
 
 from flask import current_app, g, request, url_for
 from neuron_ops.coverage_db.database import read
-from neuron_ops.coverage_db.queries import latest_run, run_by_slug
+from neuron_ops.coverage_db.publishing import public_run
+from neuron_ops.coverage_db.queries import run_by_slug
 from neuron_ops.op_tests.records import BadInput
 from werkzeug.exceptions import NotFound
 
@@ -63,8 +64,8 @@ def pinned_run() -> RunRow | None:
 
 
 def shown_run() -> RunRow | None:
-    """Return the run of this page: the pinned one, else the latest, or None in an empty database."""
-    return pinned_run() or latest_run(connection())
+    """Return the run of this page: the pinned one, else the published one, or None where there is none."""
+    return pinned_run() or public_run(connection())
 
 
 def link(endpoint: str, **values: str) -> str:

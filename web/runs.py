@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from flask import Blueprint, jsonify, render_template, url_for
 from neuron_ops.coverage_db.numbers import numbers
 from neuron_ops.coverage_db.queries import previous_run, run_by_slug, runs, totals
-from neuron_ops.web.charts import bars
-from neuron_ops.web.pinned import arguments, connection
+from neuron_ops.coverage_db.trend import core_native
+from neuron_ops.web.charts import bars, columns
+from neuron_ops.web.pinned import arguments, connection, shown_run
 from neuron_ops.web.twins import SCHEMA_VERSION, document, number_json, run_json, totals_json
 from werkzeug.exceptions import NotFound
 
@@ -26,9 +27,13 @@ _SUFFIX = ".json"
 def listing() -> str:
     """Return the list of runs, newest first."""
     arguments()
+    conn = connection()
+    shown = shown_run()
+    points = core_native(conn, shown.target) if shown else ()
     return render_template(
-        "runs.html", listed=runs(connection(), limit=_LIMIT), limit=_LIMIT, twin=url_for("runs.listing_twin")
-    )
+        "runs.html", listed=runs(conn, limit=_LIMIT), limit=_LIMIT, shown=shown, points=points, columns=columns(points),
+        twin=url_for("runs.listing_twin"),
+    )  # fmt: skip
 
 
 @site.get("/runs.json")

@@ -33,7 +33,7 @@ def run_json(run: RunRow) -> dict[str, Any]:
         "versions": dict(run.versions), "state": run.state, "started": run.started.isoformat(),
         "finished": run.finished.isoformat() if run.finished else None, "seed": run.seed, "planned": run.planned,
         "cases": dict(run.counts), "dtypes": list(run.dtypes), "selection": run.selection,
-        "denominators": dict(run.denominators),
+        "denominators": dict(run.denominators), "published": run.published, "quarantine": run.quarantine,
     }  # fmt: skip
 
 
