@@ -29,7 +29,10 @@ def test_translations_page_shows_what_the_table_has(site, device):
     assert {one["overload"] for one in told} == set(translations(device))
     shown = page(site, f"/translators/{device}")
     assert f"{len(told):,} overloads that" in shown.text
-    assert {f"/op/{one['overload']}#translation" for one in told} <= set(shown.links())
+    assert all(one["overload"] in shown.text.replace("\u200b", "") for one in told)
+    linked = [link for link in shown.links() if link.startswith("/op/")]
+    assert linked
+    assert all(page(site, link) for link in linked)  # what the database does not hold has no page
     assert "the devices are neuron, core" in page(site, "/translators/nothing", 404).text
 
 
@@ -38,7 +41,7 @@ def test_operator_page_tells_its_translation_and_the_vendors_word(site):
     shown = page(site, "/op/aten.sort.default")
     assert f"{choice.launches} device call" in shown.text
     assert f"Verified in {', '.join(choice.dtypes)}" in shown.text
-    assert {f"/op/{name}" for name in choice.needs} <= set(shown.links())
+    assert all(name in shown.text for name in choice.needs)
     assert strict(get(site, "/op/aten.sort.default.json"))["translations"]["neuron"]["launches"] == choice.launches
     said = vendor_list().by_overload["aten.add.Tensor"]
     assert said.source in page(site, "/op/aten.add.Tensor").text

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from flask import current_app
 from neuron_ops.coverage_db.demand import families
+from neuron_ops.coverage_db.publishing import public_run
 from neuron_ops.coverage_db.queries import every_overload, runs
 from neuron_ops.web.words import STATUSES
 
@@ -35,10 +36,10 @@ def page_addresses(conn: Connection) -> Iterator[str]:
 def _named(conn: Connection) -> dict[str, Iterable[str]]:
     """Return the beginning of each address that ends in a name → the names."""
     overloads = every_overload(conn)
-    listed = runs(conn, limit=_MOST_RUNS)
+    listed, shown = runs(conn, limit=_MOST_RUNS), public_run(conn)
     return {
         "/run/": [run.slug for run in listed],
-        "/dtype/": dict.fromkeys(dtype for run in listed for dtype in run.dtypes),
+        "/dtype/": shown.dtypes if shown else (),
         "/family/": sorted({op.family for op in overloads}),
         "/tag/": sorted({tag for op in overloads for tag in op.tags}),
         "/status/": [word.anchor for word in STATUSES.values()],

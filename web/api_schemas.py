@@ -211,6 +211,21 @@ class Ops(Document):
     next: str | None
 
 
+class Translation(BaseModel):
+    """What computes an overload on a device without it; needs: the operators that it reaches; launches: device calls."""
+
+    overload: str
+    source: str
+    dtypes: list[str]
+    needs: list[str]
+    launches: int
+    bytes: int
+    note: str
+    axes: list[str]
+    host_bytes_avoided: int
+    evidence: str
+
+
 class OpDetail(Op, Document):
     """All that a run says of one overload."""
 
@@ -218,6 +233,7 @@ class OpDetail(Op, Document):
     cells: dict[str, JudgedCell]
     cases: list[Case]
     siblings: list[str]
+    translations: dict[str, Translation] = Field(description="Device → the translation that is chosen for it.")
 
 
 class Hits(Document):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from flask import Blueprint, jsonify, render_template
 from neuron_ops.coverage_db.declared import disagreements, vendor_list
+from neuron_ops.coverage_db.queries import every_overload
 from neuron_ops.coverage_db.translations import DEVICES, translations
 from neuron_ops.op_tests.records import Evidence
 from neuron_ops.web.pinned import arguments, connection, link, shown_run
@@ -95,7 +96,7 @@ def _page(device: str) -> str:
         "translators.html", device=device, devices=DEVICES, device_words=DEVICE_WORDS, choices=chosen,
         sources=Counter(one.source for one in chosen.values()).most_common(),
         partial=sum(bool(one.note) for one in chosen.values()),
-        twin=link("translations.device", device=f"{device}.json"),
+        present={op.name for op in every_overload(connection())}, twin=link("translations.device", device=f"{device}.json"),
     )  # fmt: skip
 
 
