@@ -95,6 +95,9 @@ class _Session:
             from neuron_ops.op_tests.targets import sim
 
             sim.state.serve_unsupported = True  # all problems in one run, not the first
+            from neuron_ops.op_tests.capture.conversions import record_moves
+
+            self.moves = record_moves()
             self.recorder = Recorder(Origins(self.places, self.path), self._send_row)
             if self.request.export is not None:
                 from neuron_ops.op_tests.capture.exporting import Exporter
