@@ -56,7 +56,7 @@ class Request:
     where they fit (None).
     `device` is neuron, or cpu to learn whether a failure is the device's; `grad` leaves gradients on in eval mode;
     `dtype` casts the model and its floating-point inputs. `export` is a folder for the calls whose signature is not in
-    `known`.
+    `known`. `target` names a device that is there, on which the model runs in step with the CPU.
     """
 
     file: str
@@ -75,6 +75,7 @@ class Request:
     known: tuple[str, ...] = ()
     lengths_on_host: bool = False
     fake: bool | None = None
+    target: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,49 @@ class Note:
 
     text: str
     where: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A call whose result on the device is not the CPU's for the same inputs; `message` is one line."""
+
+    overload: str
+    message: str
+    where: str | None
+    module: str | None
+    phase: str
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What running a model on a device and on the CPU showed.
+
+    `calls` were compared with the same inputs, `uncompared` have no certain values (random numbers, unwritten memory) or
+    no kernel on the CPU, `differing` had other results; `first` is the first of those. `outputs` has a line for each
+    output of the whole model that differs from that of its run on the CPU alone; None where such a run says nothing:
+    of functions, which may change what they start from, and where the device draws random numbers of its own.
+    """
+
+    target: str
+    evidence: str
+    versions: Mapping[str, str]
+    calls: int
+    uncompared: int
+    differing: int
+    first: Difference | None
+    outputs: tuple[str, ...] | None
+
+    @property
+    def differs(self) -> bool:
+        """Return whether any call or output has other results than on the CPU."""
+        return bool(self.differing or self.outputs)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Compared:
+        """Return what `dataclasses.asdict` made; raises KeyError or TypeError on anything else."""
+        first = None if data["first"] is None else Difference(**data["first"])
+        outputs = None if data["outputs"] is None else tuple(data["outputs"])
+        return cls(**{**data, "first": first, "outputs": outputs})
 
 
 class WaitKind(StrEnum):
