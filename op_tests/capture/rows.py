@@ -178,6 +178,7 @@ class Row:
     None outside the model's parts. `shapes` are those of the first call's tensor arguments. `bytes_in` and `bytes_out`
     add up what the calls' tensor arguments and results hold, `flops` what matrix products, convolutions and attention
     compute. `signatures` are hashes of the distinct shapes, dtypes and static arguments: each is one compilation.
+    `cuts_autograd` says that gradients stop here without an error: the device's kernel has no derivative.
     """
 
     overload: str
@@ -194,6 +195,7 @@ class Row:
     bytes_out: int = 0
     flops: int = 0
     signatures: tuple[str, ...] = ()
+    cuts_autograd: bool = False
 
     @property
     def key(self) -> Key:
@@ -234,6 +236,7 @@ class Row:
             "count_by_route": {str(k): v for k, v in self.calls.items()}, "parts": [asdict(part) for part in self.parts],
             "message": self.message, "shapes": [list(shape) for shape in self.shapes], "bytes_in": self.bytes_in,
             "bytes_out": self.bytes_out, "flops": self.flops, "signatures": list(self.signatures),
+            "cuts_autograd": self.cuts_autograd,
         }  # fmt: skip
 
     @classmethod
@@ -255,6 +258,7 @@ class Row:
             bytes_out=data["bytes_out"],
             flops=data["flops"],
             signatures=tuple(data["signatures"]),
+            cuts_autograd=data.get("cuts_autograd", False),
         )
 
 

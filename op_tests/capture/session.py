@@ -246,10 +246,13 @@ class _Session:
 
     def _watched(self, ruler: Ruler) -> Callable[..., object]:
         """Return a measure that also sees where the host waits for the device."""
+        from neuron_ops.op_tests.capture.gradients import is_cut
+
         waits = Waits(self.places, self._send_wait)
 
         def measure(entry: Entry, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> object:
             waits.take(entry.overload, args)
+            entry.cuts_autograd = is_cut(entry.overload, args, kwargs, out)
             return ruler(entry, args, kwargs, out)
 
         return measure
