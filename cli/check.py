@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from neuron_ops.cli.check_device import print_compared
 from neuron_ops.cli.check_text import print_assessment
 from neuron_ops.cli.stored import stored_results
 from neuron_ops.cli.sweep import Size
@@ -16,6 +17,7 @@ from neuron_ops.op_tests.capture.assessment import assess
 from neuron_ops.op_tests.capture.documents import to_html, to_markdown
 from neuron_ops.op_tests.capture.evidence import read_catalogue_file
 from neuron_ops.op_tests.capture.report import DOING, Report
+from neuron_ops.op_tests.capture.rows import CallRoute
 from neuron_ops.op_tests.capture.sarif import repository, to_sarif
 from neuron_ops.op_tests.records import BadInput, InputFailed
 from neuron_ops.workers.judge import judge
@@ -65,6 +67,10 @@ _FORMATS = ("json", "sarif", "markdown", "html")
     "--export-cases", "export", type=click.Path(path_type=Path), metavar="FOLDER",
     help="Write the calls that no stored result covers exactly, as cases that `sweep` runs.",
 )  # fmt: skip
+@click.option(
+    "--device", "target", metavar="NAME",
+    help="Run on this device, which must be there (cuda, cpu, sim for the simulated one), and on the CPU, and compare.",
+)  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--sarif", "as_sarif", is_flag=True, help="Print SARIF 2.1.0, for code scanning.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print Markdown, for a pull request.")
@@ -89,11 +95,15 @@ def check(
     format_ = _format({name: options.pop(f"as_{name}") for name in _FORMATS})
     request = requested(model, **options)
     named = None if catalogue is None else [read_catalogue_file(catalogue)]
+    if request.target is not None and (export is not None or format_ not in ("text", "json")):
+        raise BadInput("--device compares results; expected --json or text with it; leave the other format out")
     if export is not None:
         request = dataclasses.replace(
             request, export=_new_folder(export), known=_exact(named or stored_results(db, ()))
         )
     report = judge(request, seconds=timeout, memory=memory)
+    if request.target is not None:
+        return _compared(report, format_, fail_on)
     assessment = assess(report, stored_results(db, {row.overload for row in report.rows}) if named is None else named)
     if format_ == "text":
         print_assessment(assessment, show_all=show_all)
@@ -104,6 +114,19 @@ def check(
     if report.printed and format_ == "text":
         click.echo(f"\nprinted by {Path(request.file).name}:\n{report.printed}", err=True)
     return int(assessment.found(fail_on))
+
+
+def _compared(report: Report, format_: str, fail_on: str) -> int:
+    """Print what a run on a device showed and return the exit code."""
+    if report.failure is not None and not report.failure.device_only:
+        raise InputFailed(_failure_text(report))
+    print_compared(report, as_json=format_ == "json")
+    if fail_on == "never":
+        return 0
+    routes = {row.route for row in report.rows}
+    lost = {CallRoute.ERROR, CallRoute.UNSUPPORTED} | ({CallRoute.FALLBACK} if fail_on == "fallback" else set())
+    differs = report.compared is None or report.compared.differs
+    return int(bool(routes & lost) or differs)
 
 
 def _new_folder(folder: Path) -> str:

@@ -312,3 +312,18 @@ def test_an_empty_view_that_is_resized_stays_in_its_memory_where_there_is_room()
     assert base.tolist() == [0.0, 0.0, 0.0, 1.0, 2.0, 0.0]
     alone = torch.empty(0, device="neuron")
     assert torch.arange(3, out=alone).tolist() == [0, 1, 2]
+
+
+def test_tied_weights_stay_tied_and_come_back():
+    model = nn.Sequential(nn.Embedding(10, 4), nn.Linear(4, 10, bias=False))
+    model[1].weight = model[0].weight
+    held = model[0].weight
+    model.to("neuron")
+    assert model[0].weight is model[1].weight is held
+    assert held.is_neuron
+    model(torch.arange(3, device="neuron")).sum().backward()
+    assert held.grad.is_neuron
+    model.to("cpu")
+    assert model[0].weight is model[1].weight
+    assert not held.is_neuron
+    assert held.grad.device.type == "cpu"

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from neuron_ops.op_tests.capture.report import DOING, ON_DEVICE, Report
-from neuron_ops.op_tests.capture.rows import Failure, Note, Request, Row, Wait, WaitKind, sorted_rows
+from neuron_ops.op_tests.capture.rows import Compared, Failure, Note, Request, Row, Wait, WaitKind, sorted_rows
 from neuron_ops.op_tests.records import BadInput
 from neuron_ops.workers.lifeline import Lifeline, resolve
 from neuron_ops.workers.process import ChildProcess, Garbled, Gone, how_it_ended
@@ -59,7 +59,7 @@ def judge(request: Request, *, seconds: float, memory: int) -> Report:
     failure = report.failure
     if report.fake or failure is None or failure.phase not in ON_DEVICE or failure.kind not in ("raised", "crash"):
         return report
-    on_cpu = _attempt(dataclasses.replace(request, device="cpu"), seconds, memory)
+    on_cpu = _attempt(dataclasses.replace(request, device="cpu", target=None), seconds, memory)
     if on_cpu.failure is None:
         notes = tuple(dict.fromkeys((*report.notes, *on_cpu.notes)))  # such as: which calls take a sparse tensor
         return dataclasses.replace(report, failure=dataclasses.replace(failure, device_only=True), notes=notes)
@@ -81,6 +81,7 @@ class _Seen:
     as_is: bool = False
     fake: bool = False
     too_big: bool = False
+    compared: dict[str, Any] | None = None
     done: bool = False
 
     def take(self, event: Sequence[Any]) -> None:
@@ -88,8 +89,8 @@ class _Seen:
         match event:
             case ["phase" | "model" | "inputs" as name, str(text)]:
                 setattr(self, name, text)
-            case ["versions", dict(versions)]:
-                self.versions = versions
+            case ["versions" | "compared" as name, dict(data)]:
+                setattr(self, name, data)
             case ["row", dict(data)]:
                 row = Row.from_json(data)
                 self.rows[row.key] = row
@@ -156,6 +157,7 @@ def _attempt(request: Request, seconds: float, memory: int) -> Report:
         tuple(seen.waits.values()),
         seen.as_is,
         seen.fake,
+        None if seen.compared is None else Compared.from_json(seen.compared),
     )
 
 
@@ -205,8 +207,12 @@ def _where(words: str, folder: Path) -> tuple[str | None, str]:
 
 def _serve(lifeline: Lifeline) -> None:
     """Run the one request that comes in."""
-    os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"  # an installed backend would take the key of the simulated one
-    resolve(SESSION)(Request(**lifeline.receive()), lifeline.send)
+    request = Request(**lifeline.receive())
+    if request.target in (None, "sim", "sim+translators"):
+        os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = (
+            "0"  # an installed backend would take the key of the simulated one
+        )
+    resolve(SESSION)(request, lifeline.send)
 
 
 if __name__ == "__main__":

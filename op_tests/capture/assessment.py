@@ -88,6 +88,11 @@ class Finding:
         """Return what happens, in one sentence without a full stop."""
         row, known = self.row, self.judged[0].known
         what = f"{row.overload} in {', '.join(dict.fromkeys(row.dtypes)) or 'no dtype'}"
+        if self.kind is Kind.WRONG and row.cuts_autograd:
+            return (
+                f"{what} lets no gradient through: the device registers it without a derivative, in place of PyTorch's "
+                "composite kernel that has one"
+            )
         if self.kind is Kind.WRONG:
             assert known.source is not None
             return f"{what} gave wrong results in {known.k} of {known.n} {known.detail} ({known.source.title}, {known.source.evidence})"
@@ -119,11 +124,12 @@ class Assessment:
 
     @property
     def verdict(self) -> str:
-        """Return the report's verdict, and what stored runs say against it."""
+        """Return the report's verdict, and what stored runs and autograd say against it."""
+        text = self.report.verdict
         wrong = len({judged.row.overload for judged in self.judged if judged.known.wrong})
-        if not wrong:
-            return self.report.verdict
-        return f"{self.report.verdict} In stored runs {wrong} of its operators gave wrong results."
+        cut = len({judged.row.overload for judged in self.judged if judged.row.cuts_autograd})
+        text += f" In stored runs {wrong} of its operators gave wrong results." if wrong else ""
+        return text + (f" Gradients stop at {cut} of its operators." if cut else "")
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -141,6 +147,7 @@ class Assessment:
                     folded(row.module),
                     row.route,
                     row.reason,
+                    row.cuts_autograd,
                 )
                 groups.setdefault(key, []).append(judged)
         found = [Finding(key[0], tuple(rows), _common(rows)) for key, rows in groups.items()]
@@ -186,7 +193,7 @@ def _kind(row: Row, known: Known, *, noted: bool, any_source: bool) -> Kind | No
     kinds = []
     if row.route in (CallRoute.ERROR, CallRoute.UNSUPPORTED):
         kinds.append(Kind.UNSUPPORTED)
-    if known.wrong:
+    if known.wrong or row.cuts_autograd:
         kinds.append(Kind.WRONG)
     if row.route is CallRoute.FALLBACK:
         kinds.append(Kind.FALLBACK)

@@ -52,13 +52,14 @@ class _Tally:
     flops: int = 0
     reason: str | None = None
     message: str | None = None
+    cuts_autograd: bool = False
 
     def row(self) -> Row:
         return Row(
             self.overload, self.dtypes, dict(self.calls), self.reason,
             tuple(PartOfRow(n, route, p.calls, p.bytes_in, p.bytes_out) for (n, route), p in self.parts.items()),
             self.where, self.module, self.phase, self.message, self.shapes, self.bytes_in, self.bytes_out, self.flops,
-            tuple(self.signatures),
+            tuple(self.signatures), self.cuts_autograd,
         )  # fmt: skip
 
 
@@ -106,6 +107,7 @@ class Recorder:
         served = summarize(entry.overload, (entry,))
         route = _route(entry, served, error)
         tally.calls[route] += 1
+        tally.cuts_autograd = tally.cuts_autograd or entry.cuts_autograd
         tally.bytes_in += measured.bytes_in
         tally.bytes_out += measured.bytes_out
         tally.flops += measured.flops or sum(Ruler.of(leaf).flops for leaf in entry.leaves())

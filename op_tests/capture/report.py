@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from neuron_ops.op_tests.capture.rows import ORDER, CallRoute, Failure, Note, Request, Row, Wait, worst
+from neuron_ops.op_tests.capture.rows import ORDER, CallRoute, Compared, Failure, Note, Request, Row, Wait, worst
 from neuron_ops.op_tests.records import Evidence
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ class Report:
     waits: tuple[Wait, ...] = ()
     as_is: bool = False
     fake: bool = False
+    compared: Compared | None = None
 
     @property
     def mode(self) -> dict[str, Any]:
@@ -149,6 +150,7 @@ class Report:
             "operators": [row.to_json() for row in self.rows],
             "waits": [asdict(wait) for wait in self.waits],
             "notes": [asdict(note) for note in self.notes],
+            **({"compared": asdict(self.compared)} if self.compared else {}),
             "failure": asdict(self.failure) if self.failure else None, "printed": self.printed,
         }  # fmt: skip
 

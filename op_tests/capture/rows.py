@@ -56,7 +56,7 @@ class Request:
     where they fit (None).
     `device` is neuron, or cpu to learn whether a failure is the device's; `grad` leaves gradients on in eval mode;
     `dtype` casts the model and its floating-point inputs. `export` is a folder for the calls whose signature is not in
-    `known`.
+    `known`. `target` names a device that is there, on which the model runs in step with the CPU.
     """
 
     file: str
@@ -75,6 +75,7 @@ class Request:
     known: tuple[str, ...] = ()
     lengths_on_host: bool = False
     fake: bool | None = None
+    target: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,49 @@ class Note:
 
     text: str
     where: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A call whose result on the device is not the CPU's for the same inputs; `message` is one line."""
+
+    overload: str
+    message: str
+    where: str | None
+    module: str | None
+    phase: str
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What running a model on a device and on the CPU showed.
+
+    `calls` were compared with the same inputs, `uncompared` have no certain values (random numbers, unwritten memory) or
+    no kernel on the CPU, `differing` had other results; `first` is the first of those. `outputs` has a line for each
+    output of the whole model that differs from that of its run on the CPU alone; None where such a run says nothing:
+    of functions, which may change what they start from, and where the device draws random numbers of its own.
+    """
+
+    target: str
+    evidence: str
+    versions: Mapping[str, str]
+    calls: int
+    uncompared: int
+    differing: int
+    first: Difference | None
+    outputs: tuple[str, ...] | None
+
+    @property
+    def differs(self) -> bool:
+        """Return whether any call or output has other results than on the CPU."""
+        return bool(self.differing or self.outputs)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Compared:
+        """Return what `dataclasses.asdict` made; raises KeyError or TypeError on anything else."""
+        first = None if data["first"] is None else Difference(**data["first"])
+        outputs = None if data["outputs"] is None else tuple(data["outputs"])
+        return cls(**{**data, "first": first, "outputs": outputs})
 
 
 class WaitKind(StrEnum):
@@ -134,6 +178,7 @@ class Row:
     None outside the model's parts. `shapes` are those of the first call's tensor arguments. `bytes_in` and `bytes_out`
     add up what the calls' tensor arguments and results hold, `flops` what matrix products, convolutions and attention
     compute. `signatures` are hashes of the distinct shapes, dtypes and static arguments: each is one compilation.
+    `cuts_autograd` says that gradients stop here without an error: the device's kernel has no derivative.
     """
 
     overload: str
@@ -150,6 +195,7 @@ class Row:
     bytes_out: int = 0
     flops: int = 0
     signatures: tuple[str, ...] = ()
+    cuts_autograd: bool = False
 
     @property
     def key(self) -> Key:
@@ -190,6 +236,7 @@ class Row:
             "count_by_route": {str(k): v for k, v in self.calls.items()}, "parts": [asdict(part) for part in self.parts],
             "message": self.message, "shapes": [list(shape) for shape in self.shapes], "bytes_in": self.bytes_in,
             "bytes_out": self.bytes_out, "flops": self.flops, "signatures": list(self.signatures),
+            "cuts_autograd": self.cuts_autograd,
         }  # fmt: skip
 
     @classmethod
@@ -211,6 +258,7 @@ class Row:
             bytes_out=data["bytes_out"],
             flops=data["flops"],
             signatures=tuple(data["signatures"]),
+            cuts_autograd=data.get("cuts_autograd", False),
         )
 
 

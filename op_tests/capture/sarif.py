@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _RULES = {
     Kind.UNSUPPORTED: ("error", "Not runnable", "Nothing can serve this operator on the device: the model stops here."),
-    Kind.WRONG: ("error", "Wrong result", "Stored runs of the same call, or of the nearest to it, gave wrong results."),
+    Kind.WRONG: (
+        "error",
+        "Wrong result",
+        "Stored runs of the same call, or of the nearest to it, gave wrong results, or gradients stop.",
+    ),
     Kind.FALLBACK: ("warning", "CPU fallback", "The host CPU computes this operator: its tensors cross the host link."),
     Kind.UNKNOWN: ("note", "Not verified", "No stored run holds a case of this operator in this dtype."),
     Kind.NOTE: ("note", "Can be cheaper", "It runs, and a change of the source makes it cheaper."),

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from neuron_ops.op_tests.capture.fake.exploring import Fakes
     from neuron_ops.op_tests.capture.finding import Candidate
+    from neuron_ops.op_tests.capture.lockstep import Lockstep
     from neuron_ops.op_tests.capture.measure import Ruler
     from neuron_ops.op_tests.capture.opening import Opened
     from neuron_ops.op_tests.capture.rows import Request, Row, Wait
@@ -63,6 +64,8 @@ class _Session:
         self.recorder: Recorder | None = None
         self.fakes: Fakes | None = None
         self.stack = ExitStack()
+        self.lockstep: Lockstep | None = None
+        self.on_cpu: object = None
         self._phase = "start"
 
     def __enter__(self) -> Self:
@@ -91,10 +94,15 @@ class _Session:
 
     def prepare(self) -> None:
         """Install the simulated device and make this process look like one that runs the user's file."""
-        if self.request.device == "neuron":
+        if self.request.target is not None:
+            self._open_target(self.request.target)
+        elif self.request.device == "neuron":
             from neuron_ops.op_tests.targets import sim
 
             sim.state.serve_unsupported = True  # all problems in one run, not the first
+            from neuron_ops.op_tests.capture.conversions import record_moves
+
+            self.moves = record_moves()
             self.recorder = Recorder(Origins(self.places, self.path), self._send_row)
             if self.request.export is not None:
                 from neuron_ops.op_tests.capture.exporting import Exporter
@@ -105,6 +113,15 @@ class _Session:
         sys.dont_write_bytecode = True
         refuse_network()
         watch_autocast(self._told)
+
+    def _open_target(self, name: str) -> None:
+        from neuron_ops.op_tests.capture.lockstep import Lockstep
+        from neuron_ops.op_tests.targets.any_device import open_device
+
+        self.target = open_device(name)
+        self.request = dataclasses.replace(self.request, device=self.target.device, fake=False)
+        self.lockstep = Lockstep(self.target, Origins(self.places, self.path))
+        self.send("versions", dict(self.target.build().versions))
 
     def _told(self, text: str) -> None:
         self.send("note", text, self.places.here())
@@ -182,9 +199,9 @@ class _Session:
     def _moved(self, inputs: Inputs) -> Inputs:
         """Move the model and return the moved inputs, cast where asked; what that calls is not part of the report."""
         self._enter("move")
-        from neuron_ops.op_tests.targets import sim
-
         if self.recorder is not None:
+            from neuron_ops.op_tests.targets import sim
+
             sim.journal.on_entry, sim.journal.measure = self.recorder, self.recorder.ruler
         if isinstance(self.model, FunctionEntry):
             self.model.device = self.request.device
@@ -197,37 +214,69 @@ class _Session:
         else:
             if dtype is not None:
                 self.model.to(dtype)
+            if self.lockstep is not None and not isinstance(self.model, FunctionEntry):
+                self.on_cpu = self._run_on_cpu(inputs, dtype)
             self.model = on_device(self.model, self.request.device)
 
-        def change(tensor: torch.Tensor) -> torch.Tensor:
-            if self.request.lengths_on_host and tensor.dtype == torch.int64 and tensor.dim() == 1:
-                return tensor
-            to = dtype if dtype is not None and tensor.is_floating_point() else tensor.dtype
-            return tensor.detach().to(self.request.device, to).requires_grad_(tensor.requires_grad)
-
-        seen: dict[int, Any] = {}
-        moved = Inputs(converted(inputs.args, change, seen), converted(dict(inputs.kwargs), change, seen))
+        moved = self._moved_inputs(inputs, self.request.device, dtype)
         if self.recorder is not None:
             self.recorder.start()
             sim.journal.measure = self._watched(self.recorder.ruler)
         return moved
 
+    def _moved_inputs(self, inputs: Inputs, device: str, dtype: torch.dtype | None) -> Inputs:
+        def change(tensor: torch.Tensor) -> torch.Tensor:
+            if self.request.lengths_on_host and tensor.dtype == torch.int64 and tensor.dim() == 1:
+                return tensor
+            to = dtype if dtype is not None and tensor.is_floating_point() else tensor.dtype
+            return tensor.detach().to(device, to).requires_grad_(tensor.requires_grad)
+
+        seen: dict[int, Any] = {}
+        return Inputs(converted(inputs.args, change, seen), converted(dict(inputs.kwargs), change, seen))
+
+    def _run_on_cpu(self, inputs: Inputs, dtype: torch.dtype | None) -> object:
+        """Return what one forward pass on the CPU gives; buffers, inputs and random numbers are as before afterwards."""
+        buffers = [(buffer, buffer.clone()) for buffer in self.model.buffers()]
+        own = self._moved_inputs(converted(inputs, torch.clone), "cpu", dtype)
+        with torch.random.fork_rng(devices=[]), torch.set_grad_enabled(self.request.grad or self.request.train):
+            out = self.model(*own.args, **own.kwargs)
+        for buffer, before in buffers:
+            buffer.data.copy_(before)
+        return out
+
     def _watched(self, ruler: Ruler) -> Callable[..., object]:
         """Return a measure that also sees where the host waits for the device."""
+        from neuron_ops.op_tests.capture.gradients import is_cut
+
         waits = Waits(self.places, self._send_wait)
 
         def measure(entry: Entry, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> object:
             waits.take(entry.overload, args)
+            entry.cuts_autograd = is_cut(entry.overload, args, kwargs, out)
             return ruler(entry, args, kwargs, out)
 
         return measure
 
     def explore(self, inputs: Inputs) -> None:
         """Run once on real values; on fake tensors as often as their guesses need."""
-        if self.fakes is None or self.recorder is None:
+        if self.lockstep is not None:
+            self._compare(inputs, self.lockstep)
+        elif self.fakes is None or self.recorder is None:
             self.run(inputs)
         else:
             self.fakes.explore(lambda: self.run(inputs), self.recorder, self._again)
+
+    def _compare(self, inputs: Inputs, lockstep: Lockstep) -> None:
+        from neuron_ops.op_tests.capture.lockstep import output_messages
+
+        with lockstep:
+            out = self.run(inputs)
+        messages = None
+        if self.on_cpu is not None and (self.target.same_generator or not lockstep.random):
+            messages = output_messages(list(_tensors(self.on_cpu)), list(_tensors(out)), self.target.compute_dtypes)
+        for row in lockstep.rows():
+            self._send_row(row)
+        self.send("compared", dataclasses.asdict(lockstep.result(messages)))
 
     def _again(self) -> None:
         assert self.recorder is not None
@@ -235,8 +284,8 @@ class _Session:
         self.model.zero_grad()
         self.send("again")
 
-    def run(self, inputs: Inputs) -> None:
-        """Call the model, and with `train` its backward and one step of AdamW."""
+    def run(self, inputs: Inputs) -> object:
+        """Call the model, and with `train` its backward and one step of AdamW; returns the model's output."""
         self._enter("call" if isinstance(self.model, FunctionEntry) else "forward")
         graded = self.request.train or self.request.grad or isinstance(self.model, FunctionEntry)
         autocast = getattr(torch, self.request.autocast) if self.request.autocast else None
@@ -251,6 +300,7 @@ class _Session:
             out = self.model(*inputs.args, **inputs.kwargs)
         if self.request.train and not isinstance(self.model, FunctionEntry):
             self._train(out)
+        return out
 
     def _train(self, out: object) -> None:
         loss = getattr(out, "loss", None)  # of Hugging Face models that got labels
@@ -275,6 +325,8 @@ class _Session:
 
     def _enter(self, phase: str) -> None:
         self._phase = phase
+        if self.lockstep is not None:
+            self.lockstep.phase = phase
         if self.recorder is not None:
             self.recorder.phase = phase
         self.send("phase", phase)

@@ -20,8 +20,8 @@ class Entry:
 
     `route` is None where nothing could serve it, and for a composite, whose route is that of the entries below it.
     `translated` marks the call of a translator, `refused` one that its translator left to the device. `view` marks calls
-    that only change geometry. `claims_native` is what the tracking calls say of a fallback that hides. `measured` is what
-    the journal's `measure` returned.
+    that only change geometry. `claims_native` is what the tracking calls say of a fallback that hides. `cuts_autograd`: a
+    `measure` saw gradients stop here. `measured` is what the journal's `measure` returned.
     """
 
     overload: str
@@ -34,6 +34,7 @@ class Entry:
     view: bool = False
     unsupported: bool = False
     claims_native: bool = False
+    cuts_autograd: bool = False
     measured: object = None
     below: list[Entry] = field(default_factory=list)
 

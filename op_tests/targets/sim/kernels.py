@@ -17,7 +17,7 @@ import torch._decomp
 from neuron_ops.op_tests import catalogue
 from neuron_ops.op_tests.packing import ON_HOST
 from neuron_ops.op_tests.records import FallbackReason, Route
-from neuron_ops.op_tests.targets.sim import entry_points, faults, host, memory, spoiling
+from neuron_ops.op_tests.targets.sim import entry_points, faults, host, memory_calls, spoiling
 from neuron_ops.op_tests.targets.sim.journal import Entry, Journal
 
 if TYPE_CHECKING:
@@ -238,86 +238,35 @@ def _memory_call(
     )  # fmt: skip
 
 
-def _empty(size: list[int], *, dtype: Any = None, memory_format: Any = None, **_: Any) -> torch.Tensor:
-    return memory.to_device(torch.empty(size, dtype=dtype, memory_format=memory_format))
+def _recorded_conversion(state: State) -> Callable[..., Any]:
+    """Return the kernel of `_to_copy`, recorded as PyTorch's composite over memory and a copy."""
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        return conversion(state, args, kwargs)
+
+    return kernel
 
 
-def _empty_strided(size: list[int], stride: list[int], *, dtype: Any = None, **_: Any) -> torch.Tensor:
-    return memory.to_device(torch.empty_strided(size, stride, dtype=dtype))
+def conversion(state: State, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor:
+    """Return what `_to_copy` returns; the journal gets it as a composite over memory and a copy."""
+    entry = Entry("aten._to_copy.default", _first(_dtypes(args, kwargs)), composite=True)
+    out = None
+    with state.journal.inside(entry):
+        try:
+            out = memory_calls.to_copy(*args, **kwargs)
+        finally:
+            state.journal.note(entry, args, kwargs, out)
+    return out
 
 
-def _any_host(tensor: torch.Tensor) -> torch.Tensor:
-    return memory.to_host(tensor) if memory.is_device(tensor) else tensor
-
-
-def _copy_from(source: torch.Tensor, destination: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
-    _any_host(destination).copy_(_any_host(source), non_blocking=non_blocking)
-    return destination
-
-
-def _copy_from_and_resize(source: torch.Tensor, destination: torch.Tensor) -> torch.Tensor:
-    if destination.shape != source.shape:
-        if memory.is_device(destination):
-            memory.adopt(destination, torch.empty(source.shape, dtype=destination.dtype))
-        else:
-            destination.resize_(source.shape)
-    return _copy_from(source, destination)
-
-
-def _resize(tensor: torch.Tensor, size: list[int], *, memory_format: Any = None) -> torch.Tensor:
-    if tensor.shape == torch.Size(size) and memory_format is None:
-        return tensor  # ATen keeps even odd strides where the size stays
-    fresh = torch.empty(size, dtype=tensor.dtype, memory_format=memory_format or torch.contiguous_format)
-    needed = (tensor.storage_offset() + fresh.numel()) * tensor.element_size()
-    storage = tensor.untyped_storage()
-    if needed > storage.nbytes():
-        # resize_ keeps the bytes of the storage, so the copy is of storage and not of elements.
-        grown = torch.empty(needed, dtype=torch.uint8)
-        if storage.nbytes():
-            whole = memory.to_host(tensor).untyped_storage()
-            grown[: whole.nbytes()].copy_(torch.empty(0, dtype=torch.uint8).set_(whole))
-        storage = memory.to_device(grown).untyped_storage()
-    memory.set_geometry(tensor, storage, int(tensor.storage_offset()), fresh.shape, fresh.stride())
-    return tensor
-
-
-def _to_copy(tensor: torch.Tensor, *, non_blocking: bool = False, **options: Any) -> torch.Tensor:
-    """Convert without the pinned memory that PyTorch's own kernel asks a backend's C++ hooks for when it need not wait."""
-    del non_blocking
-    op, key = torch.ops.aten._to_copy.default, _KEY.CompositeExplicitAutograd
-    copied: torch.Tensor = op._op_dk(key, tensor, non_blocking=False, **options)
-    return copied
-
-
-def _item(tensor: torch.Tensor) -> Any:
-    return memory.to_host(tensor).item()
-
-
-def _set_empty(tensor: torch.Tensor) -> torch.Tensor:
-    memory.adopt(tensor, torch.empty(0, dtype=tensor.dtype))
-    return tensor
-
-
-_OWN_MEMORY: dict[str, tuple[str, Callable[..., Any], bool]] = {
-    "empty.memory_format": ("aten.empty.memory_format", _empty, False),
-    "empty_strided": ("aten.empty_strided.default", _empty_strided, False),
-    "_copy_from": ("aten.copy_.default", _copy_from, False),
-    "_copy_from_and_resize": ("aten._copy_from_and_resize.default", _copy_from_and_resize, False),
-    "resize_": ("aten.resize_.default", _resize, False),
-    "_local_scalar_dense": ("aten._local_scalar_dense.default", _item, False),
-    "set_": ("aten.set_.default", _set_empty, True),
-}
-"""Registered name → (name in the journal, kernel, only geometry). `copy_` stays composite and arrives as `_copy_from`."""
-
-
-_MEMORY_WORK = {journal_name: view for journal_name, _, view in _OWN_MEMORY.values()}
+_MEMORY_WORK = {journal_name: view for journal_name, _, view in memory_calls.OWN_MEMORY.values()}
 
 
 def register(state: State) -> Iterator[torch.library.Library]:
     """Register all kernels at PrivateUse1; yields the libraries, which must be kept alive."""
     library = torch.library.Library("aten", "IMPL")
-    taken = {"aten." + (name if "." in name else f"{name}.default") for name in _OWN_MEMORY}
-    for name, (journal_name, function, view) in _OWN_MEMORY.items():
+    taken = {"aten." + (name if "." in name else f"{name}.default") for name in memory_calls.OWN_MEMORY}
+    for name, (journal_name, function, view) in memory_calls.OWN_MEMORY.items():
         library.impl(name, _recorded(state, journal_name, function, view=view), "PrivateUse1")
     for name in _GEOMETRY:
         op = catalogue.resolve(name)
@@ -328,7 +277,7 @@ def register(state: State) -> Iterator[torch.library.Library]:
     for name in sorted(_kernel_names(state.profile) - taken - set(_GEOMETRY) - _LEFT_COMPOSITE):
         op = catalogue.resolve(name)
         library.impl(op.name().removeprefix("aten::"), make_kernel(op, state), "PrivateUse1")
-    library.impl("_to_copy", _plain(_to_copy), "PrivateUse1")
+    library.impl("_to_copy", _recorded_conversion(state), "PrivateUse1")
     # On a conjugate tensor the Conjugate fallback clones, clone copies, and copy_ comes back to _copy_from: without these
     # lines that recursion overflows the stack on every PrivateUse1 backend (torch 2.13).
     for name in ("_copy_from", "_copy_from_and_resize"):
