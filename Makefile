@@ -12,7 +12,7 @@ run: $(VENV)/run.stamp
 	@echo 'The site of these results starts with: $(BIN)/neuron-ops serve'
 
 test: $(VENV)/test.stamp lint types services gate
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 lint: $(VENV)/test.stamp
 	$(BIN)/ruff check .
