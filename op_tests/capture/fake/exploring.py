@@ -71,7 +71,7 @@ class Fakes:
             self._send("cast to bfloat16: the grouped product of experts has no other dtype", None)
         return dtype
 
-    def explore(self, run: Callable[[], None], recorder: Recorder, again: Callable[[], None]) -> None:
+    def explore(self, run: Callable[[], object], recorder: Recorder, again: Callable[[], None]) -> None:
         """Call `run` until it ends without an error or no guess is left to turn over; `again` is told before each retry.
 
         Where a condition was unknown it is called once more with the other side, and what only that calls is added.
@@ -94,7 +94,7 @@ class Fakes:
         if self.guesses.conditions:
             self._other_side(run, seen)
 
-    def _other_side(self, run: Callable[[], None], seen: _New) -> None:
+    def _other_side(self, run: Callable[[], object], seen: _New) -> None:
         seen.complete = True
         self.guesses.restart(first=False)
         attempt = _Attempt(lambda: True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from neuron_ops.op_tests.targets.sim import memory
@@ -65,7 +65,8 @@ def move(model: torch.nn.Module, change: Callable[[torch.Tensor], torch.Tensor])
         return moved[id(tensor)][1]
 
     for module in model.modules():
-        for held in (module._parameters, module._buffers):
+        tables: tuple[dict[str, Any], ...] = (module._parameters, module._buffers)
+        for held in tables:
             for name, tensor in held.items():
                 if tensor is not None:
                     held[name] = once(tensor)
