@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import click
 from neuron_ops.cli.check_device import print_compared
 from neuron_ops.cli.check_text import print_assessment
+from neuron_ops.cli.fetched import named_catalogue
 from neuron_ops.cli.stored import stored_results
 from neuron_ops.cli.sweep import Size
 from neuron_ops.cli.target import requested
 from neuron_ops.op_tests.capture.assessment import assess
 from neuron_ops.op_tests.capture.documents import to_html, to_markdown
-from neuron_ops.op_tests.capture.evidence import read_catalogue_file
 from neuron_ops.op_tests.capture.report import DOING, Report
 from neuron_ops.op_tests.capture.rows import CallRoute
 from neuron_ops.op_tests.capture.sarif import repository, to_sarif
@@ -60,7 +60,9 @@ _FORMATS = ("json", "sarif", "markdown", "html")
 @click.option("--memory", default="8GiB", show_default=True, type=Size(), help="Memory that it may take.")
 @click.option("--all", "show_all", is_flag=True, help="List the calls that only change shape or strides too.")
 @click.option(
-    "--catalogue", type=click.Path(path_type=Path), help="Stored results to judge by; default: the shipped ones."
+    "--catalogue",
+    metavar="FILE|URL",
+    help="Stored results to judge by, of a file or an https address; default: the shipped ones.",
 )
 @click.option("--db", help="Database URL or SQLite file with stored results; default: that of the settings.")
 @click.option(
@@ -76,7 +78,7 @@ _FORMATS = ("json", "sarif", "markdown", "html")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print Markdown, for a pull request.")
 @click.option("--html", "as_html", is_flag=True, help="Print one HTML page.")
 def check(
-    model: str, fail_on: str, timeout: float, memory: int, show_all: bool, catalogue: Path | None, db: str | None,
+    model: str, fail_on: str, timeout: float, memory: int, show_all: bool, catalogue: str | None, db: str | None,
     export: Path | None, **options: Any,
 ) -> int:  # fmt: skip
     """Judge how a model would be served on the device.
@@ -94,7 +96,7 @@ def check(
     """
     format_ = _format({name: options.pop(f"as_{name}") for name in _FORMATS})
     request = requested(model, **options)
-    named = None if catalogue is None else [read_catalogue_file(catalogue)]
+    named = None if catalogue is None else [named_catalogue(catalogue)]
     if request.target is not None and (export is not None or format_ not in ("text", "json")):
         raise BadInput("--device compares results; expected --json or text with it; leave the other format out")
     if export is not None:

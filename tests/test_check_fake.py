@@ -57,14 +57,13 @@ def checked(family: str, **options: Any) -> Report:
     return judge(Request(str(file), attribute, **options), seconds=300, memory=4 << 30)
 
 
-_SLOW = {"mamba_130m", "deepseek_v3_16l", "qwen3_8b"}
-"""Long loops, or like another family: a minute each."""
+_QUICK = {"bert_base", "fnet_base", "gpt2", "lstm_tagger", "vit_b16"}
+"""A few seconds each; the others take up to a minute."""
+_slow = pytest.mark.skipif("NEURON_OPS_SLOW_TESTS" not in os.environ, reason="minutes long; set NEURON_OPS_SLOW_TESTS")
 
 
-@pytest.mark.parametrize("family", sorted(EXPECTED))
+@pytest.mark.parametrize("family", [pytest.param(f, marks=() if f in _QUICK else _slow) for f in sorted(EXPECTED)])
 def test_a_training_step_calls_the_operators_of_the_reference(family: str) -> None:
-    if family in _SLOW and "NEURON_OPS_SLOW_TESTS" not in os.environ:
-        pytest.skip("a minute long; set NEURON_OPS_SLOW_TESTS to run it")
     report = checked(family, train=True, fake=True)
     assert report.failure is None, report.failure
     assert report.fake
@@ -73,6 +72,16 @@ def test_a_training_step_calls_the_operators_of_the_reference(family: str) -> No
     summed = _SUMMED if "labels" not in (report.inputs or "") else set()
     assert wanted - found <= summed
     assert {name.removeprefix("aten.") for name in found - wanted} <= _EXPLAINED.get(family, set())
+
+
+@_slow
+@pytest.mark.parametrize(
+    "family", ["clip_vit_b32", "mixtral_8x7b", "mobilenetv3", "sd_vae", "t5_base", "whisper_small"]
+)
+def test_other_families_run_to_their_end_at_full_size(family: str) -> None:
+    report = checked(family, fake=True)
+    assert (report.failure, report.fake) == (None, True)
+    assert len({row.overload for row in report.working}) > 8
 
 
 def test_what_goes_to_the_device_is_no_wait() -> None:

@@ -44,7 +44,7 @@ class Lockstep(TorchDispatchMode):
     """
 
     def __init__(self, target: Target, origins: Origins) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # torch types it no further
+        super().__init__()  # type: ignore[no-untyped-call]
         self.phase = "forward"
         self.random = False
         self.first: Difference | None = None

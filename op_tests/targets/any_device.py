@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 _COMPOSITES = ("CompositeImplicitAutograd", "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional")
 
 
+_KEYS = {"cuda": "CUDA", "mps": "MPS", "xpu": "XPU", "hpu": "HPU", "mtia": "MTIA", "xla": "XLA"}
+"""Device type → the dispatch key of its kernels; installed backends have PrivateUse1."""
+
+
 class AnyDevice:
     """A device such as cuda, mps or a backend that an installed package registers."""
 
@@ -25,7 +29,7 @@ class AnyDevice:
 
     def __init__(self, device: str) -> None:
         self.name = self.device = device
-        self._key = torch._C._parse_dispatch_key(_key_of(device))
+        self._key = _KEYS.get(device, "PrivateUse1")
 
     def available(self) -> str | None:
         """Return None, or in a sentence that torch sees no such device."""
@@ -55,11 +59,6 @@ class AnyDevice:
         """Refuse: faults are planted into the simulated device."""
         if plants:
             raise BadInput(f"cannot plant {', '.join(plants)} on {self.name!r}; expected the simulated device; use sim")
-
-
-def _key_of(device: str) -> str:
-    keys = {"cuda": "CUDA", "mps": "MPS", "xpu": "XPU", "hpu": "HPU", "mtia": "MTIA", "xla": "XLA"}
-    return keys.get(device, "PrivateUse1")
 
 
 def _qualified(overload: str) -> str:

@@ -94,7 +94,7 @@ class Fakes:
         if self.guesses.conditions:
             self._other_side(run, seen)
 
-    def _other_side(self, run: Callable[[], None], seen: _New) -> None:
+    def _other_side(self, run: Callable[[], object], seen: _New) -> None:
         seen.complete = True
         self.guesses.restart(first=False)
         attempt = _Attempt(lambda: True)

@@ -36,7 +36,7 @@ class Watch(TorchDispatchMode):
     """The mode above the fake one: every call at the Python key passes here before its shapes are computed."""
 
     def __init__(self, state: kernels.State, known: Known, guesses: Guesses) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # torch types it no further
+        super().__init__()  # type: ignore[no-untyped-call]
         self._state, self._known, self._guesses = state, known, guesses
         self._opened: dict[Any, list[Entry]] = {}
         self._opening = False

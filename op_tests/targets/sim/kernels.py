@@ -91,8 +91,7 @@ class Kernel:
     def _serve(self, entry: Entry, dtypes: list[torch.dtype], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         self.refuse_mixed_devices(args, kwargs)
         self.judge(entry, dtypes)
-        if entry.composite:
-            assert self.composite is not None
+        if entry.composite and self.composite is not None:
             wrapped, kwargs = host.wrap_numbers(self.signature, args, kwargs)
             return self.op._op_dk(self.composite, *wrapped, **kwargs)
         self._refuse_unsupported(entry)
