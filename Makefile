@@ -61,6 +61,7 @@ $(VENV)/run.stamp: pyproject.toml constraints.txt | $(VENV)/bin/python
 
 $(VENV)/test.stamp: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(PIP) install --quiet --constraint constraints.txt --editable '.[test]'
+	$(PIP) install --quiet --constraint constraints.txt --no-deps timm  # it asks for torchvision, which would replace torch
 	touch $@ $(VENV)/run.stamp
 
 clean:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -59,7 +58,7 @@ def checked(family: str, **options: Any) -> Report:
 
 _QUICK = {"bert_base", "fnet_base", "gpt2", "lstm_tagger", "vit_b16"}
 """A few seconds each; the others take up to a minute."""
-_slow = pytest.mark.skipif("NEURON_OPS_SLOW_TESTS" not in os.environ, reason="minutes long; set NEURON_OPS_SLOW_TESTS")
+_slow = pytest.mark.slow
 
 
 @pytest.mark.parametrize("family", [pytest.param(f, marks=() if f in _QUICK else _slow) for f in sorted(EXPECTED)])

@@ -305,7 +305,11 @@ class _Session:
     def _train(self, out: object) -> None:
         loss = getattr(out, "loss", None)  # of Hugging Face models that got labels
         own = isinstance(loss, torch.Tensor) and loss.requires_grad
-        outputs: list[torch.Tensor] = [cast("torch.Tensor", loss)] if own else [t for t in _tensors(out) if t.requires_grad and t.is_floating_point()]
+        outputs: list[torch.Tensor] = (
+            [cast("torch.Tensor", loss)]
+            if own
+            else [t for t in _tensors(out) if t.requires_grad and t.is_floating_point()]
+        )
         if not outputs:
             raise BadInput(
                 f"--train found no floating-point output of {type(self.model).__name__} that requires a gradient; "
