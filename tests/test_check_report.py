@@ -34,7 +34,7 @@ from neuron_ops.op_tests.records import BadInput, Evidence, Status
 
 MODELS = Path(__file__).parent / "models"
 REPOSITORY = Path(__file__).parent.parent
-SARIF = json.loads((Path(__file__).parent / "data" / "sarif-2.1.0-rtm.5.schema.json").read_text())
+SARIF = json.loads((Path(__file__).parent / "data" / "schemas" / "sarif-2.1.0.json").read_text())
 SCHEMA = json.loads((REPOSITORY / "op_tests" / "data" / "check_report.schema.json").read_text())
 GAPS = MODELS / "five_gaps.py"
 LACKING = {
